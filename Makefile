@@ -1,0 +1,43 @@
+# Every target builds the environment once (.venv) and reuses it until pyproject.toml or constraints.txt change.
+VENV  ?= .venv
+PYTHON ?= python3
+BIN   := $(VENV)/bin
+READY := $(VENV)/.ready
+EXTRAS := dev,fast,mesh,bench,dist,compat
+
+.PHONY: help env test test-slow lint format demo bench clean
+help:            ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(EXTRAS)]"
+	@touch $@
+
+env: $(READY)    ## build the environment and nothing else
+
+lint: $(READY)   ## ruff, mypy --strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint       ## lint, then the test suite on two processes, with coverage
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term:skip-covered
+
+test-slow: $(READY)  ## the checks that take minutes
+	$(BIN)/python -m pytest -m slow
+
+format: $(READY) ## rewrite the sources in the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+demo: $(READY)   ## the main job
+	$(BIN)/python examples/measures_tour.py
+
+bench: $(READY)  ## every benchmark, each against named peers in the same run
+	$(BIN)/quadnorm bench all
+
+clean:           ## forget the environment and all caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage dist build

@@ -1,0 +1,37 @@
+"""Measures: what a spatial average is taken against, and the weights that a grid, mesh or point cloud gives it."""
+
+from quadnorm.measures.anchored import Anchored
+from quadnorm.measures.base import Measure
+from quadnorm.measures.explicit import Blend, Masked, Weights
+from quadnorm.measures.grid import Grid, Separable
+from quadnorm.measures.rules import PLACEMENTS, RULES, Rule, rule
+from quadnorm.measures.sphere import LatLon
+
+__all__ = [
+    "PLACEMENTS",
+    "RULES",
+    "Anchored",
+    "Blend",
+    "Grid",
+    "LatLon",
+    "Masked",
+    "Measure",
+    "Rule",
+    "Separable",
+    "Weights",
+    "as_measure",
+    "rule",
+]
+
+
+def as_measure(spec: object) -> Measure:
+    """A measure from a rule's name, a sequence of names (one per axis), or a measure.
+
+    >>> as_measure("trapezoid")
+    Grid('trapezoid')
+    """
+    if isinstance(spec, Measure):
+        return spec
+    if isinstance(spec, (str, tuple, list)):
+        return Grid(spec)
+    raise TypeError(f"expected a rule's name, one name per axis, or a measure such as Grid('trapezoid'), got {spec!r}")

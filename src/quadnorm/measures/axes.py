@@ -1,0 +1,160 @@
+"""One axis of a tensor-product grid: a rule that serves every n, or given coordinates that serve one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from quadnorm.measures.rules import Rule
+
+Bound = tuple[float, float]
+
+
+class Axis(Protocol):
+    """Nodes in [lo, hi] and weights that sum to 1, for n samples."""
+
+    @property
+    def lo(self) -> float: ...  # noqa: D102
+    @property
+    def hi(self) -> float: ...  # noqa: D102
+    @property
+    def size(self) -> int | None:
+        """The only n that is possible, or None."""
+
+    def nodes(self, n: int) -> Tensor: ...  # noqa: D102
+    def weights(self, n: int) -> Tensor: ...  # noqa: D102
+    def flat(self, n: int) -> bool:
+        """Whether all n weights are equal."""
+
+
+@dataclass(frozen=True)
+class RuleAxis:
+    """A rule of the table on [lo, hi]."""
+
+    rule: Rule
+    lo: float = 0.0
+    hi: float = 1.0
+
+    size = None
+
+    def nodes(self, n: int) -> Tensor:  # noqa: D102
+        return self.lo + (self.hi - self.lo) * self.rule.nodes(n)
+
+    def weights(self, n: int) -> Tensor:  # noqa: D102
+        if torch.compiler.is_compiling() and not self.rule.traceable:
+            return _rule_weights(self.rule.name, n)
+        return self.rule.weights(n)
+
+    def flat(self, n: int) -> bool:  # noqa: D102
+        return self.rule.flat or n == 1
+
+    def __str__(self) -> str:
+        return self.rule.name
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Given nodes x_0 … x_{n−1}, strictly monotone, with control-volume weights.
+
+    w_0 = (x_1−x_0)/2, w_i = (x_{i+1}−x_{i−1})/2, w_{n−1} = (x_{n−1}−x_{n−2})/2, over the length of the domain. Where the nodes do not reach
+    ``lo`` and ``hi``, the end cells extend to them. On a ``periodic`` axis of period hi−lo the cells wrap around.
+    Exact for constants, for lines too when the end nodes are the ends; order 2.
+    """
+
+    x: tuple[float, ...]
+    lo: float
+    hi: float
+    periodic: bool = False
+
+    @staticmethod
+    def of(values: Any, bound: Bound | None, periodic: bool, label: str) -> Coordinates:
+        """Check and freeze user input."""
+        x = np.asarray(torch.as_tensor(values).detach().cpu(), dtype=np.float64)
+        if x.ndim != 1 or x.size == 0:
+            raise ValueError(f"{label}: expected a 1-D array of at least one node, got shape {x.shape}")
+        if not np.isfinite(x).all():
+            raise ValueError(
+                f"{label}: node {int(np.argmin(np.isfinite(x)))} is {x[~np.isfinite(x)][0]}; expected numbers"
+            )
+        steps = np.diff(x)
+        if x.size > 1 and not ((steps > 0).all() or (steps < 0).all()):
+            bad = int(np.argmax(steps * np.sign(x[-1] - x[0] or 1) <= 0))
+            raise ValueError(
+                f"{label}: nodes must be strictly increasing or decreasing, but node {bad} is {x[bad]:g} and node {bad + 1} is "
+                f"{x[bad + 1]:g}; sort the nodes (and the samples with them) and merge duplicates"
+            )
+        if bound is None:
+            if periodic:
+                raise ValueError(f"{label}: a periodic axis needs bounds=(lo, hi), whose length is the period")
+            if x.size == 1:
+                raise ValueError(f"{label}: a single node has no length of its own; pass bounds=(lo, hi)")
+            bound = (float(x.min()), float(x.max()))
+        lo, hi = checked_bound(bound, label)
+        slack = 1e-12 * (hi - lo)
+        if x.min() < lo - slack or x.max() > hi + slack:
+            raise ValueError(f"{label}: nodes span [{x.min():g}, {x.max():g}], outside the bounds ({lo:g}, {hi:g})")
+        if periodic and x.size > 1 and np.ptp(x) > (hi - lo) - slack:
+            raise ValueError(
+                f"{label}: on a periodic axis both ends of ({lo:g}, {hi:g}) are the same point; leave the last node out"
+            )
+        return Coordinates(tuple(x.tolist()), lo, hi, periodic)
+
+    @property
+    def size(self) -> int | None:  # noqa: D102
+        return len(self.x)
+
+    def nodes(self, n: int) -> Tensor:  # noqa: D102
+        return torch.tensor(self.x, dtype=torch.float64, device="cpu")
+
+    def weights(self, n: int) -> Tensor:  # noqa: D102
+        x = np.asarray(self.x)
+        if x[0] > x[-1]:
+            return torch.from_numpy(np.ascontiguousarray(self._ascending(x[::-1])[::-1]))
+        return torch.from_numpy(self._ascending(x))
+
+    def _ascending(self, x: np.ndarray) -> np.ndarray:
+        inner = (x[1:] + x[:-1]) / 2
+        length = self.hi - self.lo
+        if self.periodic:
+            seam = (x[0] + x[-1] - length) / 2
+            faces = np.concatenate([[seam], inner, [seam + length]])
+        else:
+            faces = np.concatenate([[self.lo], inner, [self.hi]])
+        w: np.ndarray = np.diff(faces) / length
+        return w
+
+    def flat(self, n: int) -> bool:  # noqa: D102
+        return n == 1
+
+    def __str__(self) -> str:
+        kind = "periodic nodes" if self.periodic else "nodes"
+        return f"{len(self.x)} {kind} on [{self.lo:g}, {self.hi:g}]"
+
+
+def checked_bound(bound: Any, label: str) -> Bound:
+    """A pair of finite numbers lo < hi."""
+    try:
+        lo, hi = (float(b) for b in bound)
+    except (TypeError, ValueError):
+        raise ValueError(f"{label}: bounds must be a pair (lo, hi), got {bound!r}") from None
+    if not (isfinite(lo) and isfinite(hi) and lo < hi):
+        raise ValueError(f"{label}: bounds must be finite with lo < hi, got ({lo:g}, {hi:g})")
+    return lo, hi
+
+
+# Rules without a closed form stay opaque to a tracer: the graph holds the rule's name and looks the weights up when it runs.
+@torch.library.custom_op("quadnorm::rule_weights", mutates_args=())
+def _rule_weights(name: str, n: int) -> Tensor:
+    from quadnorm.measures.rules import RULES
+
+    return RULES[name].weights(n).clone()
+
+
+@_rule_weights.register_fake
+def _(name: str, n: int) -> Tensor:
+    return torch.empty((n,), dtype=torch.float64, device="cpu")

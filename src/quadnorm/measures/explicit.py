@@ -1,0 +1,194 @@
+"""Measures given by their weights, and measures made from others: blends, masks, crops, subsamples."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from quadnorm.measures.base import Measure, Shape
+
+
+class Weights(Measure):
+    """Explicit weights of one fixed discretization: cell volumes, control volumes, or any weights of one's own.
+
+    ``weights`` has the samples' shape, is nonnegative and has a positive sum, which is :attr:`total`; zero means that the sample is not there.
+
+    >>> import torch
+    >>> Weights(torch.tensor([1.0, 2.0, 1.0])).weights(3)
+    tensor([0.2500, 0.5000, 0.2500], dtype=torch.float64)
+    """
+
+    _values: Tensor
+    _total: float
+    _digest: str
+
+    def __init__(self, weights: Any, *, total: float | None = None) -> None:
+        w = torch.as_tensor(weights).detach().to("cpu", torch.float64, copy=True).contiguous()
+        if w.ndim == 0 or w.numel() == 0:
+            raise ValueError(f"weights must hold one number per sample, got shape {tuple(w.shape)}")
+        if not torch.isfinite(w).all():
+            raise ValueError(
+                "weights hold NaN or infinite values; expected finite numbers, zero where a sample is absent"
+            )
+        if (w < 0).any():
+            raise ValueError(
+                f"weights must not be negative, got {w.min().item():g}; a negative weight can make a variance negative"
+            )
+        scale = w.sum().item()
+        if scale <= 0:
+            raise ValueError("all weights are zero: there is nothing to average over")
+        digest = hashlib.blake2b(w.numpy().tobytes(), digest_size=16).hexdigest()
+        self._set(_values=w / scale, _total=scale if total is None else float(total), _digest=digest)
+
+    def _build(self, shape: Shape) -> Tensor:
+        return self._values
+
+    @property
+    def total(self) -> float:  # noqa: D102
+        return self._total
+
+    @property
+    def shape(self) -> Shape | None:  # noqa: D102
+        return tuple(self._values.shape)
+
+    def describe(self) -> str:  # noqa: D102
+        return f"explicit weights of {self._values.numel()} samples, shape {self.shape}, total {self.total:g}"
+
+    def _key(self) -> Hashable:
+        return self.shape, self._total, self._digest
+
+    def __repr__(self) -> str:
+        return f"Weights(<shape {self.shape}, total {self.total:g}>)"
+
+
+class Blend(Measure):
+    """α·counting + (1−α)·quadrature: the measure of BlendQuadNorm.
+
+    Its mean and variance are exactly the blended ones of the paper (eq:blend-mu, eq:blend-var), by the law of total variance.
+
+    >>> from quadnorm import Grid
+    >>> Blend(0.5, Grid("trapezoid")).weights(3)
+    tensor([0.2917, 0.4167, 0.2917], dtype=torch.float64)
+    """
+
+    alpha: float
+    quadrature: Measure
+
+    def __init__(self, alpha: float, quadrature: Measure) -> None:
+        if not isinstance(quadrature, Measure):
+            raise TypeError(f"Blend needs a measure to blend with, such as Grid('trapezoid'), got {quadrature!r}")
+        if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 <= alpha <= 1:
+            raise ValueError(f"alpha must be a number from 0 (pure quadrature) to 1 (pure counting), got {alpha!r}")
+        self._set(alpha=float(alpha), quadrature=quadrature)
+
+    def _build(self, shape: Shape) -> Tensor:
+        n = 1
+        for s in shape:
+            n = n * s
+        return self.alpha / n + (1 - self.alpha) * self.quadrature._build(shape)
+
+    @property
+    def total(self) -> float:  # noqa: D102
+        return self.quadrature.total
+
+    @property
+    def shape(self) -> Shape | None:  # noqa: D102
+        return self.quadrature.shape
+
+    @property
+    def ndim(self) -> int | None:  # noqa: D102
+        return self.quadrature.ndim
+
+    def describe(self) -> str:  # noqa: D102
+        return f"{self.alpha:g}·counting + {1 - self.alpha:g}·({self.quadrature.describe()})"
+
+    def _key(self) -> Hashable:
+        return self.alpha, self.quadrature
+
+    def __repr__(self) -> str:
+        return f"Blend({self.alpha:g}, {self.quadrature!r})"
+
+
+class Masked(Measure):
+    """A measure restricted to the samples where a mask is True; made by :meth:`Measure.masked`."""
+
+    base: Measure
+    mask: Tensor
+    _values: Tensor
+    _share: float
+    _digest: str
+
+    def __init__(self, base: Measure, mask: Tensor) -> None:
+        present = torch.as_tensor(mask)
+        if present.dtype != torch.bool:
+            raise TypeError(
+                f"the mask must be boolean (True = the sample is there), got {present.dtype}; use mask.bool()"
+            )
+        present = present.detach().cpu().clone()
+        base._checked(tuple(present.shape))  # a mask of the wrong shape is told so by the measure it restricts
+        w = base.shared_weights(tuple(present.shape)) * present
+        share = w.sum().item()
+        if share <= 0:
+            raise ValueError(
+                f"the mask keeps {int(present.sum())} of {present.numel()} samples and none of the measure; nothing is left to average over"
+            )
+        digest = hashlib.blake2b(present.numpy().tobytes(), digest_size=16).hexdigest()
+        self._set(base=base, mask=present, _values=w / share, _share=share, _digest=digest)
+
+    def _build(self, shape: Shape) -> Tensor:
+        return self._values
+
+    @property
+    def total(self) -> float:
+        """Volume of what the mask keeps."""
+        return self.base.total * self._share
+
+    @property
+    def shape(self) -> Shape | None:  # noqa: D102
+        return tuple(self.mask.shape)
+
+    def describe(self) -> str:  # noqa: D102
+        return f"{int(self.mask.sum())} of {self.mask.numel()} samples ({self._share:.1%} of the measure) of {self.base.describe()}"
+
+    def _key(self) -> Hashable:
+        return self.base, self.shape, self._digest
+
+    def __repr__(self) -> str:
+        return f"{self.base!r}.masked(<{int(self.mask.sum())} of {self.mask.numel()}>)"
+
+
+def subsample(
+    measure: Measure, index: Tensor, probability: Tensor | None, shape: int | Sequence[int] | None
+) -> Weights:
+    """See :meth:`Measure.subsample`."""
+    full = measure.shape if shape is None else measure._checked(shape)
+    if full is None:
+        raise ValueError(
+            f"{measure!r} serves every resolution, so it cannot know the full grid; pass shape=, the shape before subsampling"
+        )
+    w = measure.shared_weights(full).reshape(-1)
+    index = torch.as_tensor(index)
+    if index.ndim != 1 or index.numel() == 0 or index.dtype.is_floating_point or index.dtype == torch.bool:
+        raise ValueError(
+            f"index must be a nonempty 1-D tensor of flat sample indices, got shape {tuple(index.shape)} and {index.dtype}; "
+            f"for a boolean mask use masked(), or mask.flatten().nonzero()[:, 0]"
+        )
+    index = index.long().cpu()
+    if int(index.min()) < 0 or int(index.max()) >= w.numel():
+        raise ValueError(f"index spans [{int(index.min())}, {int(index.max())}], but there are {w.numel()} samples")
+    picked = w[index]
+    if probability is not None:
+        p = torch.as_tensor(probability, dtype=torch.float64).detach().cpu()
+        if p.numel() != w.numel():
+            raise ValueError(f"probability has {p.numel()} entries, expected one for each of the {w.numel()} samples")
+        p = p.reshape(-1)[index]
+        if not (torch.isfinite(p) & (p > 0)).all():
+            raise ValueError(
+                "a drawn sample has an inclusion probability that is not a positive number; it could not be drawn"
+            )
+        picked = picked / p
+    return Weights(picked, total=measure.total)

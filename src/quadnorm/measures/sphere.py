@@ -1,0 +1,248 @@
+"""The sphere in latitude and longitude."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from math import pi, prod
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from quadnorm._suggest import unknown
+from quadnorm.measures.axes import Axis, Bound, Coordinates, RuleAxis
+from quadnorm.measures.base import Shape
+from quadnorm.measures.grid import Separable
+from quadnorm.measures.rules import RULES, cell_nodes, clenshaw_curtis, endpoint_nodes, gauss_legendre
+
+LATITUDES = ("equiangular", "equiangular-cell", "gauss-legendre", "clenshaw-curtis")
+
+
+class LatLon(Separable):
+    r"""Area on the unit sphere for samples of shape (latitude, longitude).
+
+    .. math:: \frac{1}{4\pi}\int f \cos\varphi \, d\varphi \, d\lambda \approx \sum_{ij} w_i \, \frac{1}{m} f(\varphi_i, \lambda_j)
+
+    Longitudes are periodic, j·360°/m, weight 1/m each. Latitudes, symmetric about the equator (north to south or south to north):
+
+    ====================  ==============================================  ====================================================
+    rule                  n latitudes                                     weights
+    ====================  ==============================================  ====================================================
+    ``equiangular``       180°·j/(n−1) − 90°, poles included              exact areas of the bands around them (caps at the poles)
+    ``equiangular-cell``  180°·(j+½)/n − 90°, no poles                    exact areas of the n bands
+    ``gauss-legendre``    arcsin of Gauss–Legendre nodes                  exact for polynomials in sin φ to degree 2n−1
+    ``clenshaw-curtis``   as equiangular                                  exact for polynomials in sin φ to degree n−1
+    ====================  ==============================================  ====================================================
+
+    The band rules have order 2, the last two converge faster than any power on smooth fields. :meth:`crop` cuts a region out of a
+    global grid; :meth:`from_coordinates` takes latitudes and longitudes as they are.
+
+    >>> LatLon("equiangular").weights((3, 2)).sum(dim=1)  # caps of 45° and the band between them
+    tensor([0.1464, 0.7071, 0.1464], dtype=torch.float64)
+    """
+
+    _axes: tuple[Axis, Axis]
+
+    def __init__(self, rule: str = "equiangular") -> None:
+        if rule not in LATITUDES:
+            raise ValueError(unknown("latitude rule", rule, LATITUDES))
+        self._set(_axes=(LatitudeAxis(rule), RuleAxis(RULES["periodic"], 0.0, 360.0)))
+
+    @classmethod
+    def from_coordinates(cls, latitude: Any, longitude: Any, bounds: Sequence[Bound] | None = None) -> LatLon:
+        """A grid with given latitudes and longitudes in degrees, global or regional.
+
+        Bands end halfway between latitudes, and at the outermost latitudes or, if given, at ``bounds`` = ((south, north), (west, east)).
+        Longitudes wrap around if they are evenly spaced and close the circle; otherwise they are cells like the latitudes.
+
+        >>> LatLon.from_coordinates([0.0, 30.0, 60.0], [0.0, 10.0]).total  # (sin 60°)·(10° in radians)
+        0.15114994701951815
+        """
+        south_north, west_east = (None, None) if bounds is None else (bounds[0], bounds[1])
+        lat = Coordinates.of(latitude, south_north, False, "latitude")
+        if lat.lo < -90 or lat.hi > 90:
+            raise ValueError(f"latitude: expected degrees from −90 to 90, got [{lat.lo:g}, {lat.hi:g}]")
+        lon = np.asarray(torch.as_tensor(longitude), dtype=np.float64)
+        steps = np.abs(np.diff(lon)) if lon.ndim == 1 else np.empty(0)
+        closes = west_east is None and lon.size > 1 and np.allclose(steps, 360 / lon.size, rtol=1e-3)
+        if closes:
+            west_east = (float(lon.min()), float(lon.min()) + 360)
+        along = Coordinates.of(longitude, west_east, bool(closes), "longitude")
+        measure = cls.__new__(cls)
+        measure._set(_axes=(BandAxis(lat), along))
+        return measure
+
+    def crop(self, rows: slice, columns: slice, shape: tuple[int, int]) -> LatLon:
+        """The region ``[rows, columns]`` of a grid of ``shape`` (latitudes, longitudes), renormalised to it.
+
+        Weights derive from the global grid, so that no band at the region's edge is cut in half; ``total`` is the region's area.
+
+        >>> north = LatLon("equiangular-cell").crop(slice(0, 2), slice(None), (4, 8))
+        >>> round(north.total / (2 * pi), 12), north.shape
+        (1.0, (2, 8))
+        """
+        full = self._checked(shape)
+        axes = tuple(
+            CroppedAxis(a, n, *s.indices(n)) for a, n, s in zip(self._axes, full, (rows, columns), strict=True)
+        )
+        for name, a in zip(("rows", "columns"), axes, strict=True):
+            if a.size == 0:
+                raise ValueError(f"the crop keeps no {name}: {rows if name == 'rows' else columns} of {full}")
+        measure = type(self).__new__(type(self))
+        measure._set(_axes=axes)
+        return measure
+
+    def axes(self, ndim: int) -> tuple[Axis, ...]:  # noqa: D102
+        return self._axes
+
+    @property
+    def ndim(self) -> int | None:  # noqa: D102
+        return 2
+
+    @property
+    def shape(self) -> Shape | None:  # noqa: D102
+        sizes = tuple(a.size for a in self._axes)
+        return None if any(n is None for n in sizes) else tuple(n for n in sizes if n is not None)
+
+    @property
+    def total(self) -> float:
+        """Area on the unit sphere; 4π for the whole."""
+        return 4 * pi * prod(_share(a) for a in self._axes)
+
+    def describe(self) -> str:  # noqa: D102
+        return f"sphere: {self._axes[0]} × {self._axes[1]}, area {self.total:.6g}"
+
+    def _key(self) -> Hashable:
+        return self._axes
+
+    def __repr__(self) -> str:
+        return (
+            f"LatLon({str(self._axes[0])!r})" if self.shape is None else f"LatLon(<{self._axes[0]} × {self._axes[1]}>)"
+        )
+
+
+def _share(axis: Any) -> float:
+    """The part of the sphere's latitudes (by area) or longitudes that an axis covers."""
+    if isinstance(axis, LatitudeAxis):
+        return 1.0
+    if isinstance(axis, BandAxis):
+        return (np.sin(np.deg2rad(axis.hi)) - np.sin(np.deg2rad(axis.lo))).item() / 2
+    if isinstance(axis, CroppedAxis):
+        return _share(axis.whole) * axis.share
+    return float(axis.hi - axis.lo) / 360
+
+
+@dataclass(frozen=True)
+class LatitudeAxis:
+    """Latitudes of a global grid, in degrees from −90."""
+
+    rule: str
+    lo = -90.0
+    hi = 90.0
+    size = None
+
+    def nodes(self, n: int) -> Tensor:  # noqa: D102
+        if self.rule == "gauss-legendre":
+            return torch.rad2deg(torch.asin(2 * RULES["gauss-legendre"].nodes(n) - 1))
+        return 180 * (cell_nodes(n) if self.rule == "equiangular-cell" else endpoint_nodes(n)) - 90
+
+    def weights(self, n: int) -> Tensor:  # noqa: D102
+        if self.rule == "gauss-legendre":
+            return gauss_legendre(n)
+        if self.rule == "clenshaw-curtis":
+            return clenshaw_curtis(n)
+        if n == 1:
+            return torch.ones(1, dtype=torch.float64)
+        inner = (torch.arange(n - 1, dtype=torch.float64) + 0.5) / (n - 1)
+        if self.rule == "equiangular-cell":
+            inner = torch.arange(1, n, dtype=torch.float64) / n
+        faces = torch.cat([inner.new_zeros(1), inner, inner.new_ones(1)])
+        return torch.diff(-torch.cos(pi * faces)) / 2
+
+    def flat(self, n: int) -> bool:  # noqa: D102
+        return n == 1
+
+    def __str__(self) -> str:
+        return self.rule
+
+
+@dataclass(frozen=True)
+class BandAxis:
+    """Given latitudes in degrees; the area of the band around each, over the area of all."""
+
+    latitudes: Coordinates
+
+    @property
+    def lo(self) -> float:  # noqa: D102
+        return self.latitudes.lo
+
+    @property
+    def hi(self) -> float:  # noqa: D102
+        return self.latitudes.hi
+
+    @property
+    def size(self) -> int | None:  # noqa: D102
+        return self.latitudes.size
+
+    def nodes(self, n: int) -> Tensor:  # noqa: D102
+        return self.latitudes.nodes(n)
+
+    def weights(self, n: int) -> Tensor:  # noqa: D102
+        x = self.latitudes.nodes(n)
+        ascending = x.sort().values
+        faces = torch.cat([x.new_tensor([self.lo]), (ascending[1:] + ascending[:-1]) / 2, x.new_tensor([self.hi])])
+        w = torch.diff(torch.sin(torch.deg2rad(faces)))
+        return (w if x[0] <= x[-1] else w.flip(0)) / w.sum()
+
+    def flat(self, n: int) -> bool:  # noqa: D102
+        return n == 1
+
+    def __str__(self) -> str:
+        return f"{self.latitudes.size} latitudes on [{self.lo:g}°, {self.hi:g}°]"
+
+
+@dataclass(frozen=True)
+class CroppedAxis:
+    """A slice of an axis with ``n`` samples."""
+
+    whole: Axis
+    n: int
+    start: int
+    stop: int
+    step: int
+
+    @property
+    def _slice(self) -> slice:
+        return slice(self.start, self.stop, self.step)
+
+    @property
+    def lo(self) -> float:  # noqa: D102
+        return float(self.nodes(0).min())
+
+    @property
+    def hi(self) -> float:  # noqa: D102
+        return float(self.nodes(0).max())
+
+    @property
+    def size(self) -> int | None:  # noqa: D102
+        return len(range(self.start, self.stop, self.step))
+
+    @property
+    def share(self) -> float:
+        """The part of the whole axis that the slice keeps."""
+        return float(self.whole.weights(self.n)[self._slice].sum())
+
+    def nodes(self, n: int) -> Tensor:  # noqa: D102
+        return self.whole.nodes(self.n)[self._slice]
+
+    def weights(self, n: int) -> Tensor:  # noqa: D102
+        w = self.whole.weights(self.n)[self._slice]
+        return w / w.sum()
+
+    def flat(self, n: int) -> bool:  # noqa: D102
+        return self.whole.flat(self.n)
+
+    def __str__(self) -> str:
+        return f"{self.size} of {self.n} ({self.whole})"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 import torch
@@ -19,14 +18,14 @@ from quadnorm.measures.rules import counting, rule, trapezoid
 class Anchored(Separable):
     r"""The counting measure of a training grid with n₀ samples per axis, at every resolution.
 
-    A model that averages over its samples has learned with the counting measure of its training grid. That measure has a meaning between
-    the samples: each of the n₀−1 gaps carries the mass 1/n₀, and the two outermost samples carry an extra 1/(2n₀) each. On endpoint-inclusive
-    nodes it is, per axis,
+    A model that averages over its samples has learned with the counting measure of its training grid. That measure has
+    a meaning between the samples: each of the n₀−1 gaps carries the mass 1/n₀, and the two outermost samples carry an
+    extra 1/(2n₀) each. On endpoint-inclusive nodes it is, per axis,
 
     .. math:: (1 - 1/n_0)\,\text{trapezoid} + (1/n_0)\,(\delta_{first} + \delta_{last})/2 .
 
-    The weights on n samples are the integrals of their hat functions against it. At n₀ they are 1/n₀ to the last bit; at any other n
-    they integrate smooth functions against the *same* measure up to O(h²), while counting moves by O(h).
+    The weights on n samples are the integrals of their hat functions against it. At n₀ they are 1/n₀ to the last bit;
+    at any other n they integrate smooth functions against the *same* measure up to O(h²), while counting moves by O(h).
 
     ===========================  =====================================================================================
     training grid                what anchoring means
@@ -39,10 +38,10 @@ class Anchored(Separable):
     ===========================  =====================================================================================
 
     Args:
-        anchor: samples per axis of the training grid: a number for every axis, a tuple with one per axis, or the training
-            :class:`Grid` itself if it was made from coordinates.
-        placement: where the training samples lie, for all axes or one each: ``endpoint``, ``cell``, ``periodic``, ``left``, or the name of a
-            rule with nodes of its own. Not for an ``anchor`` that is a Grid.
+        anchor: samples per axis of the training grid: a number for every axis, a tuple with one per axis, or the
+            training :class:`Grid` itself if it was made from coordinates.
+        placement: where the training samples lie, for all axes or one each: ``endpoint``, ``cell``, ``periodic``,
+            ``left``, or the name of a rule with nodes of its own. Not for an ``anchor`` that is a Grid.
         target: the :class:`Grid` whose nodes the new samples lie on; default the same placement as in training.
 
     >>> Anchored(3).weights(3)
@@ -52,8 +51,6 @@ class Anchored(Separable):
     """
 
     anchor: Shape
-    _axes: tuple[AnchoredAxis, ...]
-    _every: bool
 
     def __init__(
         self,
@@ -66,8 +63,8 @@ class Anchored(Separable):
         if isinstance(anchor, Grid):
             if anchor.shape is None:
                 raise ValueError(
-                    f"{anchor!r} does not say how many samples training had; pass the numbers, as in Anchored((33, 33)), "
-                    f"or a grid made by Grid.from_coordinates"
+                    f"{anchor!r} does not say how many samples training had; pass the numbers, as in "
+                    f"Anchored((33, 33)), or a grid made by Grid.from_coordinates"
                 )
             sizes, train = anchor.shape, anchor.axes(len(anchor.shape))
         else:
@@ -90,28 +87,9 @@ class Anchored(Separable):
         axes = tuple(AnchoredAxis(t, n, a) for t, n, a in zip(train, sizes, new, strict=True))
         self._set(anchor=sizes, _axes=axes, _every=every)
 
-    def axes(self, ndim: int) -> tuple[Axis, ...]:  # noqa: D102
-        return self._axes * ndim if self._every else self._axes
-
-    @property
-    def total(self) -> float:  # noqa: D102
-        return prod(a.hi - a.lo for a in self._axes)
-
-    @property
-    def shape(self) -> Shape | None:  # noqa: D102
-        sizes = [a.size for a in self._axes]
-        return None if any(n is None for n in sizes) else tuple(n for n in sizes if n is not None)
-
-    @property
-    def ndim(self) -> int | None:  # noqa: D102
-        return None if self._every else len(self._axes)
-
-    def describe(self) -> str:  # noqa: D102
+    def describe(self) -> str:
         grid = "×".join(str(n) for n in self.anchor) + (" on every axis" if self._every else "")
         return f"counting measure of the training grid {grid} ({', '.join(str(a) for a in self._axes)})"
-
-    def _key(self) -> Hashable:
-        return self._axes, self._every
 
     def __repr__(self) -> str:
         anchor = repr(self.anchor[0] if self._every else self.anchor)
@@ -128,15 +106,15 @@ class AnchoredAxis:
     target: Axis
 
     @property
-    def lo(self) -> float:  # noqa: D102
+    def lo(self) -> float:
         return self.target.lo
 
     @property
-    def hi(self) -> float:  # noqa: D102
+    def hi(self) -> float:
         return self.target.hi
 
     @property
-    def size(self) -> int | None:  # noqa: D102
+    def size(self) -> int | None:
         return self.target.size
 
     @property
@@ -152,13 +130,13 @@ class AnchoredAxis:
             return self.train.rule.placement == self.target.rule.placement
         return self.train == self.target
 
-    def nodes(self, n: int) -> Tensor:  # noqa: D102
+    def nodes(self, n: int) -> Tensor:
         return self.target.nodes(n)
 
-    def flat(self, n: int) -> bool:  # noqa: D102
+    def flat(self, n: int) -> bool:
         return n == 1 or (self._same and (n == self.n0 or self._placement in ("cell", "periodic")))
 
-    def weights(self, n: int) -> Tensor:  # noqa: D102
+    def weights(self, n: int) -> Tensor:
         if self._same:
             if self._placement == "endpoint":
                 return _endpoint(n, self.n0)
@@ -230,8 +208,9 @@ def hat_moments(
 ) -> np.ndarray:
     """∫ φ_i dμ for the hat functions φ_i of increasing ``nodes`` (two or more), linear beyond the ends.
 
-    μ has mass ``masses[j]`` spread evenly over [gaps[j], gaps[j+1]] and point masses ``atoms``. On one interval [a, b] of the nodes with μ-mass
-    M and first moment S about a, the hat of b collects S/(b−a) and the hat of a the rest. Exact, O(n + n₀).
+    μ has mass ``masses[j]`` spread evenly over [gaps[j], gaps[j+1]] and point masses ``atoms``. On one interval [a, b]
+    of the nodes with μ-mass M and first moment S about a, the hat of b collects S/(b−a) and the hat of a the rest.
+    Exact, O(n + n₀).
     """
     cuts = np.concatenate([[-np.inf], nodes[1:-1], [np.inf]])  # mass beyond the ends goes to the end intervals
     mass, moment = _cumulative(cuts, gaps, masses)

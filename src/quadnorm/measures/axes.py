@@ -19,15 +19,15 @@ class Axis(Protocol):
     """Nodes in [lo, hi] and weights that sum to 1, for n samples."""
 
     @property
-    def lo(self) -> float: ...  # noqa: D102
+    def lo(self) -> float: ...
     @property
-    def hi(self) -> float: ...  # noqa: D102
+    def hi(self) -> float: ...
     @property
     def size(self) -> int | None:
         """The only n that is possible, or None."""
 
-    def nodes(self, n: int) -> Tensor: ...  # noqa: D102
-    def weights(self, n: int) -> Tensor: ...  # noqa: D102
+    def nodes(self, n: int) -> Tensor: ...
+    def weights(self, n: int) -> Tensor: ...
     def flat(self, n: int) -> bool:
         """Whether all n weights are equal."""
 
@@ -42,15 +42,16 @@ class RuleAxis:
 
     size = None
 
-    def nodes(self, n: int) -> Tensor:  # noqa: D102
+    def nodes(self, n: int) -> Tensor:
         return self.lo + (self.hi - self.lo) * self.rule.nodes(n)
 
-    def weights(self, n: int) -> Tensor:  # noqa: D102
+    def weights(self, n: int) -> Tensor:
         if torch.compiler.is_compiling() and not self.rule.traceable:
-            return _rule_weights(self.rule.name, n)
+            w: Tensor = _rule_weights(self.rule.name, n)
+            return w
         return self.rule.weights(n)
 
-    def flat(self, n: int) -> bool:  # noqa: D102
+    def flat(self, n: int) -> bool:
         return self.rule.flat or n == 1
 
     def __str__(self) -> str:
@@ -61,9 +62,9 @@ class RuleAxis:
 class Coordinates:
     """Given nodes x_0 … x_{n−1}, strictly monotone, with control-volume weights.
 
-    w_0 = (x_1−x_0)/2, w_i = (x_{i+1}−x_{i−1})/2, w_{n−1} = (x_{n−1}−x_{n−2})/2, over the length of the domain. Where the nodes do not reach
-    ``lo`` and ``hi``, the end cells extend to them. On a ``periodic`` axis of period hi−lo the cells wrap around.
-    Exact for constants, for lines too when the end nodes are the ends; order 2.
+    w_0 = (x_1−x_0)/2, w_i = (x_{i+1}−x_{i−1})/2, w_{n−1} = (x_{n−1}−x_{n−2})/2, over the length of the domain. Where
+    the nodes do not reach ``lo`` and ``hi``, the end cells extend to them. On a ``periodic`` axis of period hi−lo the
+    cells wrap around. Exact for constants, for lines too when the end nodes are the ends; order 2.
     """
 
     x: tuple[float, ...]
@@ -85,8 +86,8 @@ class Coordinates:
         if x.size > 1 and not ((steps > 0).all() or (steps < 0).all()):
             bad = int(np.argmax(steps * np.sign(x[-1] - x[0] or 1) <= 0))
             raise ValueError(
-                f"{label}: nodes must be strictly increasing or decreasing, but node {bad} is {x[bad]:g} and node {bad + 1} is "
-                f"{x[bad + 1]:g}; sort the nodes (and the samples with them) and merge duplicates"
+                f"{label}: nodes must be strictly increasing or decreasing, but node {bad} is {x[bad]:g} and "
+                f"node {bad + 1} is {x[bad + 1]:g}; sort the nodes (and the samples with them) and merge duplicates"
             )
         if bound is None:
             if periodic:
@@ -105,13 +106,13 @@ class Coordinates:
         return Coordinates(tuple(x.tolist()), lo, hi, periodic)
 
     @property
-    def size(self) -> int | None:  # noqa: D102
+    def size(self) -> int | None:
         return len(self.x)
 
-    def nodes(self, n: int) -> Tensor:  # noqa: D102
+    def nodes(self, n: int) -> Tensor:
         return torch.tensor(self.x, dtype=torch.float64, device="cpu")
 
-    def weights(self, n: int) -> Tensor:  # noqa: D102
+    def weights(self, n: int) -> Tensor:
         x = np.asarray(self.x)
         if x[0] > x[-1]:
             return torch.from_numpy(np.ascontiguousarray(self._ascending(x[::-1])[::-1]))
@@ -128,7 +129,7 @@ class Coordinates:
         w: np.ndarray = np.diff(faces) / length
         return w
 
-    def flat(self, n: int) -> bool:  # noqa: D102
+    def flat(self, n: int) -> bool:
         return n == 1
 
     def __str__(self) -> str:
@@ -147,7 +148,7 @@ def checked_bound(bound: Any, label: str) -> Bound:
     return lo, hi
 
 
-# Rules without a closed form stay opaque to a tracer: the graph holds the rule's name and looks the weights up when it runs.
+# Rules without a closed form stay opaque to a tracer: the graph holds the rule's name and looks the weights up later.
 @torch.library.custom_op("quadnorm::rule_weights", mutates_args=())
 def _rule_weights(name: str, n: int) -> Tensor:
     from quadnorm.measures.rules import RULES

@@ -24,7 +24,8 @@ class Measure(ABC):
 
     Measures are immutable and hashable. Weights are computed in float64 and kept in a bounded cache.
 
-    A subclass gives :meth:`_build`, :meth:`describe`, :meth:`_key` and, where they are known, :attr:`shape` and :attr:`total`.
+    A subclass gives :meth:`_build`, :meth:`describe`, :meth:`_key` and, where they are known, :attr:`shape` and
+    :attr:`total`.
     """
 
     def _set(self, **fields: Any) -> None:
@@ -39,7 +40,7 @@ class Measure(ABC):
         """What makes two measures of one class equal."""
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._key() == other._key()  # type: ignore[attr-defined]
+        return type(other) is type(self) and self._key() == other._key()
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, self._key()))
@@ -97,7 +98,8 @@ class Measure(ABC):
     def integrate(self, f: Tensor, ndim: int | None = None) -> Tensor:
         """∫ f over the domain, for samples ``f`` of shape (..., *spatial); returns shape (...).
 
-        The spatial axes are the last ``ndim``; by default as many as the measure has, and if it serves any number, all of them.
+        The spatial axes are the last ``ndim``; by default as many as the measure has, and if it serves any number, all
+        of them.
 
         >>> import torch
         >>> from quadnorm import Grid
@@ -135,12 +137,12 @@ class Measure(ABC):
     ) -> Weights:
         """Weights for a random subset of the samples.
 
-        Sample i drawn with inclusion probability π_i stands for 1/π_i samples like it, so its weight becomes w_i/π_i, then all are scaled
-        to sum to 1. The domain, and with it :attr:`total`, is the same as before.
+        Sample i drawn with inclusion probability π_i stands for 1/π_i samples like it, so its weight becomes w_i/π_i,
+        then all are scaled to sum to 1. The domain, and with it :attr:`total`, is the same as before.
 
-        ``index``: flat indices of the drawn samples (repeats count as often as they were drawn), shape (k,). ``probability``: the
-        inclusion probability of *every* sample, of the full shape, any positive scale; default equal for all. ``shape``: the full
-        grid's shape, needed when the measure serves any resolution.
+        ``index``: flat indices of the drawn samples (repeats count as often as they were drawn), shape (k,).
+        ``probability``: the inclusion probability of *every* sample, of the full shape, any positive scale; default
+        equal for all. ``shape``: the full grid's shape, needed when the measure serves any resolution.
         """
         from quadnorm.measures.explicit import subsample
 
@@ -166,7 +168,7 @@ class Measure(ABC):
         if self.shape is not None and shape != self.shape:
             raise ValueError(
                 f"{self!r} has weights for shape {self.shape} only, got {shape}; "
-                f"make a measure for the new samples, or use a rule that serves every resolution, such as Grid('trapezoid')"
+                f"make a measure for the new samples, or use one that serves every resolution: Grid('trapezoid')"
             )
         if self.ndim is not None and len(shape) != self.ndim:
             raise ValueError(f"{self!r} has {self.ndim} axes, got shape {shape} with {len(shape)}")

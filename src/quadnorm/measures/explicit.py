@@ -15,7 +15,8 @@ from quadnorm.measures.base import Measure, Shape
 class Weights(Measure):
     """Explicit weights of one fixed discretization: cell volumes, control volumes, or any weights of one's own.
 
-    ``weights`` has the samples' shape, is nonnegative and has a positive sum, which is :attr:`total`; zero means that the sample is not there.
+    ``weights`` has the samples' shape, is nonnegative and has a positive sum, which is :attr:`total`; zero means that
+    the sample is not there.
 
     >>> import torch
     >>> Weights(torch.tensor([1.0, 2.0, 1.0])).weights(3)
@@ -48,14 +49,14 @@ class Weights(Measure):
         return self._values
 
     @property
-    def total(self) -> float:  # noqa: D102
+    def total(self) -> float:
         return self._total
 
     @property
-    def shape(self) -> Shape | None:  # noqa: D102
+    def shape(self) -> Shape | None:
         return tuple(self._values.shape)
 
-    def describe(self) -> str:  # noqa: D102
+    def describe(self) -> str:
         return f"explicit weights of {self._values.numel()} samples, shape {self.shape}, total {self.total:g}"
 
     def _key(self) -> Hashable:
@@ -68,7 +69,8 @@ class Weights(Measure):
 class Blend(Measure):
     """α·counting + (1−α)·quadrature: the measure of BlendQuadNorm.
 
-    Its mean and variance are exactly the blended ones of the paper (eq:blend-mu, eq:blend-var), by the law of total variance.
+    Its mean and variance are exactly the blended ones of the paper (eq:blend-mu, eq:blend-var), by the law of total
+    variance.
 
     >>> from quadnorm import Grid
     >>> Blend(0.5, Grid("trapezoid")).weights(3)
@@ -92,18 +94,18 @@ class Blend(Measure):
         return self.alpha / n + (1 - self.alpha) * self.quadrature._build(shape)
 
     @property
-    def total(self) -> float:  # noqa: D102
+    def total(self) -> float:
         return self.quadrature.total
 
     @property
-    def shape(self) -> Shape | None:  # noqa: D102
+    def shape(self) -> Shape | None:
         return self.quadrature.shape
 
     @property
-    def ndim(self) -> int | None:  # noqa: D102
+    def ndim(self) -> int | None:
         return self.quadrature.ndim
 
-    def describe(self) -> str:  # noqa: D102
+    def describe(self) -> str:
         return f"{self.alpha:g}·counting + {1 - self.alpha:g}·({self.quadrature.describe()})"
 
     def _key(self) -> Hashable:
@@ -134,7 +136,8 @@ class Masked(Measure):
         share = w.sum().item()
         if share <= 0:
             raise ValueError(
-                f"the mask keeps {int(present.sum())} of {present.numel()} samples and none of the measure; nothing is left to average over"
+                f"the mask keeps {int(present.sum())} of {present.numel()} samples and none of the measure; "
+                f"nothing is left to average over"
             )
         digest = hashlib.blake2b(present.numpy().tobytes(), digest_size=16).hexdigest()
         self._set(base=base, mask=present, _values=w / share, _share=share, _digest=digest)
@@ -148,11 +151,12 @@ class Masked(Measure):
         return self.base.total * self._share
 
     @property
-    def shape(self) -> Shape | None:  # noqa: D102
+    def shape(self) -> Shape | None:
         return tuple(self.mask.shape)
 
-    def describe(self) -> str:  # noqa: D102
-        return f"{int(self.mask.sum())} of {self.mask.numel()} samples ({self._share:.1%} of the measure) of {self.base.describe()}"
+    def describe(self) -> str:
+        kept = f"{int(self.mask.sum())} of {self.mask.numel()} samples"
+        return f"{kept} ({self._share:.1%} of the measure) of {self.base.describe()}"
 
     def _key(self) -> Hashable:
         return self.base, self.shape, self._digest
@@ -168,14 +172,15 @@ def subsample(
     full = measure.shape if shape is None else measure._checked(shape)
     if full is None:
         raise ValueError(
-            f"{measure!r} serves every resolution, so it cannot know the full grid; pass shape=, the shape before subsampling"
+            f"{measure!r} serves every resolution, so it cannot know the full grid; "
+            f"pass shape=, the shape before subsampling"
         )
     w = measure.shared_weights(full).reshape(-1)
     index = torch.as_tensor(index)
     if index.ndim != 1 or index.numel() == 0 or index.dtype.is_floating_point or index.dtype == torch.bool:
         raise ValueError(
-            f"index must be a nonempty 1-D tensor of flat sample indices, got shape {tuple(index.shape)} and {index.dtype}; "
-            f"for a boolean mask use masked(), or mask.flatten().nonzero()[:, 0]"
+            f"index must be a nonempty 1-D tensor of flat sample indices, got shape {tuple(index.shape)} and "
+            f"{index.dtype}; for a boolean mask use masked(), or mask.flatten().nonzero()[:, 0]"
         )
     index = index.long().cpu()
     if int(index.min()) < 0 or int(index.max()) >= w.numel():

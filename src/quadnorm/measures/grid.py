@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from math import prod
 from typing import Any
@@ -21,9 +20,28 @@ class Separable(Measure):
     Kernels that can use it take the 1-D :meth:`factors` instead of the full tensor.
     """
 
-    @abstractmethod
+    _axes: tuple[Axis, ...]
+    _every: bool  # the only axis stands for any number of them
+
     def axes(self, ndim: int) -> tuple[Axis, ...]:
         """One axis for each of ``ndim`` dimensions."""
+        return self._axes * ndim if self._every else self._axes
+
+    @property
+    def total(self) -> float:
+        return prod(a.hi - a.lo for a in self._axes)
+
+    @property
+    def shape(self) -> Shape | None:
+        sizes = [a.size for a in self._axes]
+        return None if any(n is None for n in sizes) else tuple(n for n in sizes if n is not None)
+
+    @property
+    def ndim(self) -> int | None:
+        return None if self._every else len(self._axes)
+
+    def _key(self) -> Hashable:
+        return self._every, self._axes
 
     def factors(
         self, shape: int | Sequence[int], device: torch.device | str | None = None, dtype: torch.dtype = torch.float64
@@ -72,9 +90,10 @@ class Grid(Separable):
     w_{ij…} = w_i · w_j · …, each factor from the table of rules (:data:`quadnorm.measures.RULES`).
 
     Args:
-        rule: one rule's name for every axis in any dimension, or a sequence with one name per axis: ``trapezoid``, ``simpson``, ``boole``,
-            ``counting`` on endpoint-inclusive nodes; ``midpoint`` on cell centres; ``periodic``; ``left``; ``gauss-legendre``,
-            ``gauss-lobatto``, ``clenshaw-curtis`` on their own nodes. A placement's name (``endpoint``, ``cell``) stands for its rule.
+        rule: one rule's name for every axis in any dimension, or a sequence with one name per axis: ``trapezoid``,
+            ``simpson``, ``boole``, ``counting`` on endpoint-inclusive nodes; ``midpoint`` on cell centres;
+            ``periodic``; ``left``; ``gauss-legendre``, ``gauss-lobatto``, ``clenshaw-curtis`` on their own nodes. A
+            placement's name (``endpoint``, ``cell``) stands for its rule.
         bounds: one (lo, hi) per axis; default [0, 1] each. They set :attr:`total` and :meth:`nodes`, never the weights.
 
     >>> Grid("trapezoid").weights((2, 3))
@@ -83,9 +102,6 @@ class Grid(Separable):
     >>> Grid(("trapezoid", "periodic"), bounds=((0, 2), (0, 3))).total
     6.0
     """
-
-    _axes: tuple[Axis, ...]
-    _every: bool  # one axis that stands for any number of them
 
     def __init__(self, rule: str | Sequence[str] = "trapezoid", *, bounds: Sequence[Bound] | None = None) -> None:
         limits = None if bounds is None else _bounds(bounds)
@@ -110,9 +126,10 @@ class Grid(Separable):
 
         Args:
             coordinates: one 1-D array of strictly monotone nodes per axis.
-            bounds: one (lo, hi) per axis (for a single axis also a plain pair). Where nodes stop short of the domain's ends, the
-                end cells extend to the boundary. Default: the nodes' own span.
-            periodic: whether an axis wraps around, for all axes or one each; needs ``bounds``, whose length is the period.
+            bounds: one (lo, hi) per axis (for a single axis also a plain pair). Where nodes stop short of the domain's
+                ends, the end cells extend to the boundary. Default: the nodes' own span.
+            periodic: whether an axis wraps around, for all axes or one each; needs ``bounds``, whose length is the
+                period.
 
         >>> Grid.from_coordinates([0.0, 0.1, 1.0]).weights(3)
         tensor([0.0500, 0.5000, 0.4500], dtype=torch.float64)
@@ -136,30 +153,11 @@ class Grid(Separable):
         grid._set(_axes=axes, _every=False)
         return grid
 
-    def axes(self, ndim: int) -> tuple[Axis, ...]:  # noqa: D102
-        return self._axes * ndim if self._every else self._axes
-
-    @property
-    def total(self) -> float:  # noqa: D102
-        return prod(a.hi - a.lo for a in self._axes)
-
-    @property
-    def shape(self) -> Shape | None:  # noqa: D102
-        sizes = [a.size for a in self._axes]
-        return None if any(n is None for n in sizes) else tuple(n for n in sizes if n is not None)
-
-    @property
-    def ndim(self) -> int | None:  # noqa: D102
-        return None if self._every else len(self._axes)
-
-    def describe(self) -> str:  # noqa: D102
+    def describe(self) -> str:
         if self._every:
             return f"{self._axes[0]} on every axis of [0, 1]^d"
         box = " × ".join(f"[{a.lo:g}, {a.hi:g}]" for a in self._axes)
         return f"{' × '.join(str(a) for a in self._axes)} on {box}, total {self.total:g}"
-
-    def _key(self) -> Hashable:
-        return self._every, self._axes
 
     def __repr__(self) -> str:
         if any(isinstance(a, Coordinates) for a in self._axes):

@@ -18,14 +18,20 @@ closed forms can be traced with a symbolic ``n``; the others say ``traceable=Fal
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from math import inf
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from quadnorm._suggest import unknown
+from quadnorm.measures.gauss import (
+    clenshaw_curtis,
+    clenshaw_curtis_nodes,
+    gauss_legendre,
+    gauss_legendre_nodes,
+    gauss_lobatto,
+    gauss_lobatto_nodes,
+)
 
 # Closed Newton–Cotes weights in units of the spacing, by number of intervals. All are positive; the
 # odd ones are exact to degree k, the even ones to degree k+1.
@@ -93,8 +99,8 @@ def trapezoid(n: int) -> Tensor:
 def simpson(n: int) -> Tensor:
     """Composite Simpson, (1, 4, 2, …, 4, 1)·h/3 for odd n.
 
-    Nodes j/(n−1). For even n three intervals are taken by the 3/8 rule, averaged over the two ends so that the weights stay
-    symmetric. Positive; exact to degree 3, order 4 for every n ≥ 3 (n = 2 is the trapezoid rule, degree 1).
+    Nodes j/(n−1). For even n three intervals are taken by the 3/8 rule, averaged over the two ends so that the weights
+    stay symmetric. Positive; exact to degree 3, order 4 for every n ≥ 3 (n = 2 is the trapezoid rule, degree 1).
     """
     return _composite(n, 2)
 
@@ -102,9 +108,9 @@ def simpson(n: int) -> Tensor:
 def boole(n: int) -> Tensor:
     """Composite Boole, (7, 32, 12, 32, 7)·2h/45 per four intervals.
 
-    Nodes j/(n−1). Where 4 does not divide n−1, one closing panel of 5, 6 or 7 intervals takes the rest by its own Newton–Cotes
-    rule (degree ≥ 5), averaged over the two ends. Positive; exact to degree 5, order 6 for every n ≥ 5 (for n = 2, 3, 4
-    a single panel: trapezoid, Simpson, 3/8).
+    Nodes j/(n−1). Where 4 does not divide n−1, one closing panel of 5, 6 or 7 intervals takes the rest by its own
+    Newton–Cotes rule (degree ≥ 5), averaged over the two ends. Positive; exact to degree 5, order 6 for every n ≥ 5
+    (for n = 2, 3, 4 a single panel: trapezoid, Simpson, 3/8).
     """
     return _composite(n, 4)
 
@@ -138,7 +144,8 @@ def periodic(n: int) -> Tensor:
     """The trapezoid rule on a circle: 1/n at j/n.
 
     Nodes j/n, the right end identified with the left. Exact for trigonometric polynomials of degree < n, so it
-    converges faster than any power for smooth periodic functions (Proposition "Quadrature collapses to uniform weights").
+    converges faster than any power for smooth periodic functions (Proposition "Quadrature collapses to uniform
+    weights").
     """
     return _full(n, 1 / n)
 
@@ -159,130 +166,39 @@ def left(n: int) -> Tensor:
     return torch.cat([half, _full(n - 3, h), half, _full(1, 2 * h)])
 
 
-def gauss_legendre(n: int) -> Tensor:
-    """Gauss–Legendre: nodes are the roots of Pₙ, moved to [0, 1].
-
-    Exact to degree 2n−1; converges faster than any power for smooth functions. Positive. Both ends are missing.
-    """
-    return _gauss_legendre(n)[1]
-
-
-def gauss_legendre_nodes(n: int) -> Tensor:
-    """Roots of Pₙ on [0, 1]."""
-    return _gauss_legendre(n)[0]
-
-
-def gauss_lobatto(n: int) -> Tensor:
-    """Gauss–Lobatto: both ends and the roots of P′ₙ₋₁, moved to [0, 1].
-
-    Exact to degree 2n−3; converges faster than any power for smooth functions. Positive.
-    """
-    return _gauss_lobatto(n)[1]
-
-
-def gauss_lobatto_nodes(n: int) -> Tensor:
-    """Both ends and the roots of P′ₙ₋₁ on [0, 1]."""
-    return _gauss_lobatto(n)[0]
-
-
-def clenshaw_curtis(n: int) -> Tensor:
-    """Clenshaw–Curtis: Chebyshev extreme points (1−cos(πj/(n−1)))/2, both ends included.
-
-    Exact to degree n−1 (n for odd n, by symmetry); converges faster than any power for smooth functions. Positive.
-    """
-    if n == 1:
-        return _full(1, 1.0)
-    N = n - 1
-    # w_j = (c_j/N)·[1 − Σ_k b_k cos(2πjk/N)/(4k²−1)] integrates the Chebyshev interpolant; the cosine sum is a real DFT.
-    k = np.arange(N // 2 + 1)
-    b = np.where(k == 0, 1.0, np.where(2 * k == N, 1.0, 2.0)) / (1 - 4.0 * k**2)
-    w = np.fft.irfft(_half_spectrum(b, N), N) if N > 1 else np.ones(1)
-    w = np.append(w, w[0])
-    w[0] /= 2
-    w[-1] /= 2
-    return torch.from_numpy(w / w.sum())
-
-
-def _half_spectrum(b: np.ndarray, N: int) -> np.ndarray:
-    """Coefficients b_k of Σ b_k cos(2πjk/N), as the half spectrum that ``irfft`` expects."""
-    spectrum = b.copy()
-    spectrum[1:] /= 2
-    if N % 2 == 0:
-        spectrum[-1] *= 2
-    return spectrum * N
-
-
-def clenshaw_curtis_nodes(n: int) -> Tensor:
-    """(1−cos(πj/(n−1)))/2, written as sin² so that the nodes are exactly symmetric near both ends."""
-    if n == 1:
-        return _centre()
-    return torch.sin(torch.arange(n, dtype=torch.float64, device="cpu") * (torch.pi / (2 * (n - 1)))) ** 2
-
-
-def _legendre(n: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pₙ₋₁(x) and Pₙ(x) by the three-term recurrence."""
-    before, p = np.ones_like(x), x
-    for k in range(2, n + 1):
-        before, p = p, ((2 * k - 1) * x * p - (k - 1) * before) / k
-    return before, p
-
-
-def _on_unit_interval(x: np.ndarray, w: np.ndarray) -> tuple[Tensor, Tensor]:
-    x, w = (x - x[::-1]) / 2, (w + w[::-1]) / 2  # the rules are symmetric; rounding should not say otherwise
-    return torch.from_numpy((1 + x) / 2), torch.from_numpy(w / w.sum())
-
-
-# Newton from asymptotic guesses costs O(n²); numpy's leggauss solves an n×n eigenproblem, O(n³).
-@lru_cache(maxsize=64)
-def _gauss_legendre(n: int) -> tuple[Tensor, Tensor]:
-    if n == 1:
-        return _centre(), _full(1, 1.0)
-    x = -np.cos(np.pi * (np.arange(n) + 0.75) / (n + 0.5))
-    for _ in range(100):
-        before, p = _legendre(n, x)
-        slope = n * (before - x * p) / (1 - x**2)
-        x, step = x - p / slope, np.abs(p / slope).max()
-        if step < 1e-15:
-            break
-    before, p = _legendre(n, x)
-    slope = n * (before - x * p) / (1 - x**2)
-    return _on_unit_interval(x, 2 / ((1 - x**2) * slope**2))
-
-
-@lru_cache(maxsize=64)
-def _gauss_lobatto(n: int) -> tuple[Tensor, Tensor]:
-    if n == 1:
-        return _centre(), _full(1, 1.0)
-    x = -np.cos(np.pi * np.arange(n) / (n - 1))
-    for _ in range(100):
-        before, p = _legendre(n - 1, x)
-        move = (x * p - before) / (n * p)  # vanishes at ±1, where P_{n−1} = x·P_{n−2} up to sign
-        x, step = x - move, np.abs(move).max()
-        if step < 1e-15:
-            break
-    p = _legendre(n - 1, x)[1]
-    return _on_unit_interval(x, 2 / (n * (n - 1) * p**2))
-
-
 # --- the table -------------------------------------------------------------------------------------------------------
+
+
+NODES: dict[str, Callable[[int], Tensor]] = {
+    "endpoint": endpoint_nodes,
+    "cell": cell_nodes,
+    "periodic": left_nodes,
+    "left": left_nodes,
+    "gauss-legendre": gauss_legendre_nodes,
+    "gauss-lobatto": gauss_lobatto_nodes,
+    "clenshaw-curtis": clenshaw_curtis_nodes,
+}
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A one-dimensional rule on [0, 1]; see the module's table.
+    """A one-dimensional rule on [0, 1]; ``rule.weights.__doc__`` says what it is.
 
-    ``degree(n)`` is the highest polynomial degree integrated exactly, ``order`` the power of h at which the error falls for
-    smooth (for ``periodic``: smooth periodic) functions, ``flat`` says that all weights are equal for every n.
+    ``degree(n)`` is the highest polynomial degree integrated exactly, ``order`` the power of h at which the error falls
+    for smooth (for ``periodic``: smooth periodic) functions, ``flat`` says that all weights are equal for every n.
     """
 
     name: str
     placement: str
-    nodes: Callable[[int], Tensor]
     weights: Callable[[int], Tensor]
     degree: Callable[[int], int]
     order: float
     flat: bool = False
     traceable: bool = True
+
+    def nodes(self, n: int) -> Tensor:
+        """The n nodes on [0, 1], increasing."""
+        return NODES[self.placement](n)
 
     def __repr__(self) -> str:
         return f"Rule({self.name!r})"
@@ -291,51 +207,19 @@ class Rule:
         return rule, (self.name,)
 
 
-def _upto(top: int) -> Callable[[int], int]:
-    return lambda n: min(n - 1, top) if n > 1 else 0
-
-
-RULES = {
-    r.name: r
-    for r in (
-        Rule("counting", "endpoint", endpoint_nodes, counting, lambda n: 1 if n < 3 else 0, 1, flat=True),
-        Rule("trapezoid", "endpoint", endpoint_nodes, trapezoid, lambda n: 1, 2),
-        Rule("simpson", "endpoint", endpoint_nodes, simpson, lambda n: 1 if n < 3 else 3, 4),
-        Rule(
-            "boole", "endpoint", endpoint_nodes, boole, lambda n: 1 if n < 3 else 3 if n < 5 else 5, 6, traceable=False
-        ),
-        Rule("midpoint", "cell", cell_nodes, midpoint, lambda n: 1, 2, flat=True),
-        Rule("periodic", "periodic", left_nodes, periodic, lambda n: 0, inf, flat=True),
-        Rule("left", "left", left_nodes, left, lambda n: 0 if n == 1 else 1, 2),
-        Rule(
-            "gauss-legendre",
-            "gauss-legendre",
-            gauss_legendre_nodes,
-            gauss_legendre,
-            lambda n: 2 * n - 1,
-            inf,
-            traceable=False,
-        ),
-        Rule(
-            "gauss-lobatto",
-            "gauss-lobatto",
-            gauss_lobatto_nodes,
-            gauss_lobatto,
-            lambda n: max(2 * n - 3, 1),
-            inf,
-            traceable=False,
-        ),
-        Rule(
-            "clenshaw-curtis",
-            "clenshaw-curtis",
-            clenshaw_curtis_nodes,
-            clenshaw_curtis,
-            lambda n: n if n % 2 else n - 1,
-            inf,
-            traceable=False,
-        ),
-    )
-}
+_TABLE = (
+    Rule("counting", "endpoint", counting, lambda n: 1 if n < 3 else 0, 1, flat=True),
+    Rule("trapezoid", "endpoint", trapezoid, lambda n: 1, 2),
+    Rule("simpson", "endpoint", simpson, lambda n: 1 if n < 3 else 3, 4),
+    Rule("boole", "endpoint", boole, lambda n: 1 if n < 3 else 3 if n < 5 else 5, 6, traceable=False),
+    Rule("midpoint", "cell", midpoint, lambda n: 1, 2, flat=True),
+    Rule("periodic", "periodic", periodic, lambda n: 0, inf, flat=True),
+    Rule("left", "left", left, lambda n: 0 if n == 1 else 1, 2),
+    Rule("gauss-legendre", "gauss-legendre", gauss_legendre, lambda n: 2 * n - 1, inf, traceable=False),
+    Rule("gauss-lobatto", "gauss-lobatto", gauss_lobatto, lambda n: max(2 * n - 3, 1), inf, traceable=False),
+    Rule("clenshaw-curtis", "clenshaw-curtis", clenshaw_curtis, lambda n: n - 1 + n % 2, inf, traceable=False),
+)
+RULES = {r.name: r for r in _TABLE}
 
 # The rule that a placement asks for when nothing else is said.
 PLACEMENTS = {"endpoint": "trapezoid", "cell": "midpoint", "periodic": "periodic", "left": "left"}

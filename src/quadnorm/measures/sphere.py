@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import pi, prod
 from typing import Any
@@ -13,7 +13,6 @@ from torch import Tensor
 
 from quadnorm._suggest import unknown
 from quadnorm.measures.axes import Axis, Bound, Coordinates, RuleAxis
-from quadnorm.measures.base import Shape
 from quadnorm.measures.grid import Separable
 from quadnorm.measures.rules import RULES, cell_nodes, clenshaw_curtis, endpoint_nodes, gauss_legendre
 
@@ -23,39 +22,39 @@ LATITUDES = ("equiangular", "equiangular-cell", "gauss-legendre", "clenshaw-curt
 class LatLon(Separable):
     r"""Area on the unit sphere for samples of shape (latitude, longitude).
 
-    .. math:: \frac{1}{4\pi}\int f \cos\varphi \, d\varphi \, d\lambda \approx \sum_{ij} w_i \, \frac{1}{m} f(\varphi_i, \lambda_j)
+    .. math:: \frac{1}{4\pi}\int f \, dA \approx \sum_{ij} \frac{w_i}{m} f(\varphi_i, \lambda_j)
 
-    Longitudes are periodic, j·360°/m, weight 1/m each. Latitudes, symmetric about the equator (north to south or south to north):
+    Longitudes are periodic, j·360°/m, weight 1/m each. Latitudes, symmetric about the equator (north to south or south
+    to north):
 
-    ====================  ==============================================  ====================================================
-    rule                  n latitudes                                     weights
-    ====================  ==============================================  ====================================================
-    ``equiangular``       180°·j/(n−1) − 90°, poles included              exact areas of the bands around them (caps at the poles)
-    ``equiangular-cell``  180°·(j+½)/n − 90°, no poles                    exact areas of the n bands
-    ``gauss-legendre``    arcsin of Gauss–Legendre nodes                  exact for polynomials in sin φ to degree 2n−1
-    ``clenshaw-curtis``   as equiangular                                  exact for polynomials in sin φ to degree n−1
-    ====================  ==============================================  ====================================================
+    ====================  ===============================  ============================================
+    rule                  n latitudes                      weights
+    ====================  ===============================  ============================================
+    ``equiangular``       180°·j/(n−1) − 90°, with poles   areas of the bands around them, polar caps
+    ``equiangular-cell``  180°·(j+½)/n − 90°, no poles     areas of the n bands
+    ``gauss-legendre``    arcsin of Gauss–Legendre nodes   exact to degree 2n−1 in sin φ
+    ``clenshaw-curtis``   as equiangular                   exact to degree n−1 in sin φ
+    ====================  ===============================  ============================================
 
-    The band rules have order 2, the last two converge faster than any power on smooth fields. :meth:`crop` cuts a region out of a
-    global grid; :meth:`from_coordinates` takes latitudes and longitudes as they are.
+    The band rules have order 2, the last two converge faster than any power on smooth fields. :meth:`crop` cuts a
+    region out of a global grid; :meth:`from_coordinates` takes latitudes and longitudes as they are.
 
     >>> LatLon("equiangular").weights((3, 2)).sum(dim=1)  # caps of 45° and the band between them
     tensor([0.1464, 0.7071, 0.1464], dtype=torch.float64)
     """
 
-    _axes: tuple[Axis, Axis]
-
     def __init__(self, rule: str = "equiangular") -> None:
         if rule not in LATITUDES:
             raise ValueError(unknown("latitude rule", rule, LATITUDES))
-        self._set(_axes=(LatitudeAxis(rule), RuleAxis(RULES["periodic"], 0.0, 360.0)))
+        self._set(_axes=(LatitudeAxis(rule), RuleAxis(RULES["periodic"], 0.0, 360.0)), _every=False)
 
     @classmethod
     def from_coordinates(cls, latitude: Any, longitude: Any, bounds: Sequence[Bound] | None = None) -> LatLon:
         """A grid with given latitudes and longitudes in degrees, global or regional.
 
-        Bands end halfway between latitudes, and at the outermost latitudes or, if given, at ``bounds`` = ((south, north), (west, east)).
-        Longitudes wrap around if they are evenly spaced and close the circle; otherwise they are cells like the latitudes.
+        Bands end halfway between latitudes, and at the outermost latitudes or, if given, at ``bounds`` = ((south,
+        north), (west, east)). Longitudes wrap around if they are evenly spaced and close the circle; otherwise they are
+        cells like the latitudes.
 
         >>> LatLon.from_coordinates([0.0, 30.0, 60.0], [0.0, 10.0]).total  # (sin 60°)·(10° in radians)
         0.15114994701951815
@@ -71,13 +70,14 @@ class LatLon(Separable):
             west_east = (float(lon.min()), float(lon.min()) + 360)
         along = Coordinates.of(longitude, west_east, bool(closes), "longitude")
         measure = cls.__new__(cls)
-        measure._set(_axes=(BandAxis(lat), along))
+        measure._set(_axes=(BandAxis(lat), along), _every=False)
         return measure
 
     def crop(self, rows: slice, columns: slice, shape: tuple[int, int]) -> LatLon:
         """The region ``[rows, columns]`` of a grid of ``shape`` (latitudes, longitudes), renormalised to it.
 
-        Weights derive from the global grid, so that no band at the region's edge is cut in half; ``total`` is the region's area.
+        Weights derive from the global grid, so that no band at the region's edge is cut in half; ``total`` is the
+        region's area.
 
         >>> north = LatLon("equiangular-cell").crop(slice(0, 2), slice(None), (4, 8))
         >>> round(north.total / (2 * pi), 12), north.shape
@@ -91,31 +91,16 @@ class LatLon(Separable):
             if a.size == 0:
                 raise ValueError(f"the crop keeps no {name}: {rows if name == 'rows' else columns} of {full}")
         measure = type(self).__new__(type(self))
-        measure._set(_axes=axes)
+        measure._set(_axes=axes, _every=False)
         return measure
-
-    def axes(self, ndim: int) -> tuple[Axis, ...]:  # noqa: D102
-        return self._axes
-
-    @property
-    def ndim(self) -> int | None:  # noqa: D102
-        return 2
-
-    @property
-    def shape(self) -> Shape | None:  # noqa: D102
-        sizes = tuple(a.size for a in self._axes)
-        return None if any(n is None for n in sizes) else tuple(n for n in sizes if n is not None)
 
     @property
     def total(self) -> float:
         """Area on the unit sphere; 4π for the whole."""
         return 4 * pi * prod(_share(a) for a in self._axes)
 
-    def describe(self) -> str:  # noqa: D102
+    def describe(self) -> str:
         return f"sphere: {self._axes[0]} × {self._axes[1]}, area {self.total:.6g}"
-
-    def _key(self) -> Hashable:
-        return self._axes
 
     def __repr__(self) -> str:
         return (
@@ -143,12 +128,12 @@ class LatitudeAxis:
     hi = 90.0
     size = None
 
-    def nodes(self, n: int) -> Tensor:  # noqa: D102
+    def nodes(self, n: int) -> Tensor:
         if self.rule == "gauss-legendre":
             return torch.rad2deg(torch.asin(2 * RULES["gauss-legendre"].nodes(n) - 1))
         return 180 * (cell_nodes(n) if self.rule == "equiangular-cell" else endpoint_nodes(n)) - 90
 
-    def weights(self, n: int) -> Tensor:  # noqa: D102
+    def weights(self, n: int) -> Tensor:
         if self.rule == "gauss-legendre":
             return gauss_legendre(n)
         if self.rule == "clenshaw-curtis":
@@ -161,7 +146,7 @@ class LatitudeAxis:
         faces = torch.cat([inner.new_zeros(1), inner, inner.new_ones(1)])
         return torch.diff(-torch.cos(pi * faces)) / 2
 
-    def flat(self, n: int) -> bool:  # noqa: D102
+    def flat(self, n: int) -> bool:
         return n == 1
 
     def __str__(self) -> str:
@@ -175,28 +160,28 @@ class BandAxis:
     latitudes: Coordinates
 
     @property
-    def lo(self) -> float:  # noqa: D102
+    def lo(self) -> float:
         return self.latitudes.lo
 
     @property
-    def hi(self) -> float:  # noqa: D102
+    def hi(self) -> float:
         return self.latitudes.hi
 
     @property
-    def size(self) -> int | None:  # noqa: D102
+    def size(self) -> int | None:
         return self.latitudes.size
 
-    def nodes(self, n: int) -> Tensor:  # noqa: D102
+    def nodes(self, n: int) -> Tensor:
         return self.latitudes.nodes(n)
 
-    def weights(self, n: int) -> Tensor:  # noqa: D102
+    def weights(self, n: int) -> Tensor:
         x = self.latitudes.nodes(n)
         ascending = x.sort().values
         faces = torch.cat([x.new_tensor([self.lo]), (ascending[1:] + ascending[:-1]) / 2, x.new_tensor([self.hi])])
         w = torch.diff(torch.sin(torch.deg2rad(faces)))
         return (w if x[0] <= x[-1] else w.flip(0)) / w.sum()
 
-    def flat(self, n: int) -> bool:  # noqa: D102
+    def flat(self, n: int) -> bool:
         return n == 1
 
     def __str__(self) -> str:
@@ -218,15 +203,15 @@ class CroppedAxis:
         return slice(self.start, self.stop, self.step)
 
     @property
-    def lo(self) -> float:  # noqa: D102
+    def lo(self) -> float:
         return float(self.nodes(0).min())
 
     @property
-    def hi(self) -> float:  # noqa: D102
+    def hi(self) -> float:
         return float(self.nodes(0).max())
 
     @property
-    def size(self) -> int | None:  # noqa: D102
+    def size(self) -> int | None:
         return len(range(self.start, self.stop, self.step))
 
     @property
@@ -234,14 +219,14 @@ class CroppedAxis:
         """The part of the whole axis that the slice keeps."""
         return float(self.whole.weights(self.n)[self._slice].sum())
 
-    def nodes(self, n: int) -> Tensor:  # noqa: D102
+    def nodes(self, n: int) -> Tensor:
         return self.whole.nodes(self.n)[self._slice]
 
-    def weights(self, n: int) -> Tensor:  # noqa: D102
+    def weights(self, n: int) -> Tensor:
         w = self.whole.weights(self.n)[self._slice]
         return w / w.sum()
 
-    def flat(self, n: int) -> bool:  # noqa: D102
+    def flat(self, n: int) -> bool:
         return self.whole.flat(self.n)
 
     def __str__(self) -> str:

@@ -1,0 +1,180 @@
+"""The training grid's measure at other resolutions."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quadnorm import Anchored, Grid
+
+
+def endpoint(n: int, n0: int) -> np.ndarray:
+    """(1−1/n0)·trapezoid + (1/n0)·boundary atoms, entry by entry."""
+    w = np.array([(1 - 1 / n0) / (n - 1)] * n)
+    w[0] = w[-1] = (1 - 1 / n0) / (2 * (n - 1)) + 1 / (2 * n0)
+    return w
+
+
+@given(st.integers(2, 200), st.integers(1, 200))
+def test_closed_form(n, n0):
+    w = Anchored(n0).weights(n).numpy()
+    np.testing.assert_allclose(w, endpoint(n, n0), rtol=1e-12, atol=1e-16)
+    assert w.sum() == pytest.approx(1, abs=1e-13)
+
+
+@pytest.mark.parametrize("placement", ["endpoint", "cell", "periodic", "left", "gauss-legendre", "clenshaw-curtis"])
+@pytest.mark.parametrize("n0", [1, 2, 7, 32, 33])
+def test_counting_to_the_last_bit_at_the_training_grid(placement, n0):
+    w = Anchored((n0, n0 + 1), placement).weights((n0, n0 + 1))
+    assert torch.equal(w, Grid("counting").weights((n0, n0 + 1)))
+    assert torch.equal(w, torch.full((n0, n0 + 1), 1 / (n0 * (n0 + 1)), dtype=torch.float64))
+
+
+@pytest.mark.parametrize("placement", ["cell", "periodic"])
+def test_cell_and_periodic_training_grids_stay_uniform(placement):
+    for n in (5, 16, 40):
+        assert torch.equal(Anchored(16, placement).weights((n, n)), Grid("counting").weights((n, n)))
+
+
+def graded(n):
+    return np.linspace(0, 1, n) ** 2
+
+
+def left(n):
+    return np.arange(n) / n
+
+
+def density_of(x: np.ndarray, f) -> float:
+    """∫ f dμ for the counting measure between the samples x: mass 1/n in each gap, 1/(2n) extra at each end.
+
+    A fine midpoint rule in every gap stands for the integral.
+    """
+    n = len(x)
+    t = (np.arange(2000) + 0.5) / 2000
+    gaps = sum(f(a + (b - a) * t).mean() for a, b in zip(x[:-1], x[1:], strict=True))
+    return (gaps + (f(x[0]) + f(x[-1])) / 2) / n
+
+
+@pytest.mark.parametrize(
+    ("train", "anchored"),
+    [
+        (left, lambda n: Anchored(17, "left")),
+        (lambda n: np.linspace(0, 1, n), lambda n: Anchored(17)),
+        (
+            graded,
+            lambda n: Anchored(Grid.from_coordinates(graded(17)), target=Grid.from_coordinates(graded(n))),
+        ),
+    ],
+    ids=["left", "endpoint", "graded"],
+)
+def test_every_resolution_sees_the_training_measure_to_second_order(train, anchored):
+    f = lambda x: np.exp(2 * x) * np.cos(3 * x)  # noqa: E731
+    exact = density_of(train(17), f)
+    sizes, errors, moved = [33, 65, 129, 257, 513], [], []
+    for n in sizes:
+        values = torch.from_numpy(f(train(n)))
+        errors.append(abs(anchored(n).integrate(values).item() - exact))
+        moved.append(abs(values.mean().item() - exact))
+    slope = np.polyfit(np.log(1 / np.array(sizes)), np.log(errors), 1)[0]
+    assert slope == pytest.approx(2, abs=0.25)
+    assert moved[-1] > 30 * errors[-1]  # the plain average tends to another limit
+
+
+@pytest.mark.parametrize("placement", ["left", "gauss-legendre", "gauss-lobatto", "clenshaw-curtis"])
+@pytest.mark.parametrize("n", [5, 16, 50, 300])
+def test_weights_are_nonnegative_finer_and_coarser(placement, n):
+    w = Anchored(32, placement).weights(n)
+    assert (w >= 0).all()
+    assert w.sum().item() == pytest.approx(1, abs=1e-13)
+
+
+def test_periodic_nonuniform_training_grid():
+    """n0 gaps of mass 1/n0 around the circle, no ends; the mean of a line piece is its midpoint value."""
+    x = np.array([0.1, 0.2, 0.5, 0.9])
+    train = Grid.from_coordinates(x, bounds=((0, 1),), periodic=True)
+    np.testing.assert_allclose(Anchored(train).weights(4), 0.25, rtol=1e-14)
+    f = lambda t: np.sin(2 * np.pi * t) + np.cos(4 * np.pi * t)  # noqa: E731
+    t = (np.arange(4000) + 0.5) / 4000
+    edges = np.append(x, x[0] + 1)
+    exact = np.mean([f(a + (b - a) * t).mean() for a, b in zip(edges[:-1], edges[1:], strict=True)])
+    errors = []
+    sizes = [32, 64, 128, 256]
+    for n in sizes:
+        anchored = Anchored(train, target=Grid("periodic", bounds=((0, 1),)))
+        errors.append(abs((anchored.weights(n).numpy() @ f(np.arange(n) / n)) - exact))
+    assert np.polyfit(np.log(1 / np.array(sizes)), np.log(errors), 1)[0] == pytest.approx(2, abs=0.25)
+
+
+@given(
+    st.lists(st.floats(0, 1, width=32), min_size=2, max_size=30, unique=True),
+    st.lists(st.floats(0, 1, width=32), min_size=2, max_size=30, unique=True),
+)
+@settings(deadline=None)
+def test_anchored_weights_carry_lines_exactly(train, target):
+    """Hat functions reproduce lines, so ∫ x dμ is the training average of x whatever the target nodes are."""
+    a, b = np.sort(np.array(train, float)), np.sort(np.array(target, float))
+    bounds = ((0.0, 1.0),)
+    measure = Anchored(Grid.from_coordinates(a, bounds=bounds), target=Grid.from_coordinates(b, bounds=bounds))
+    w = measure.weights(len(b)).numpy()
+    scale = max(1.0, 1 / np.diff(b).min())
+    assert w.sum() == pytest.approx(1, abs=1e-12 * scale)
+    # a gap's mean is its midpoint and each end counts half a sample more: together the plain average
+    assert w @ b == pytest.approx(a.mean(), abs=1e-12 * scale)
+
+
+def test_other_placement_at_the_target():
+    """Cell-centred training is the plain integral over [0, 1]; on endpoint nodes its hats give the trapezoid rule."""
+    measure = Anchored(8, "cell", target=Grid("trapezoid"))
+    np.testing.assert_allclose(measure.weights(5), np.array([1, 2, 2, 2, 1]) / 8, rtol=1e-14)
+
+
+def test_values_and_words():
+    a = Anchored((33, 65))
+    assert repr(a) == "Anchored((33, 65))"
+    assert repr(Anchored(33)) == "Anchored(33)"
+    assert pickle.loads(pickle.dumps(a)) == a
+    assert Anchored(33) != Anchored(34)
+    assert a.anchor == (33, 65)
+    assert "training grid 33×65" in a.describe()
+    assert Anchored(33, ("endpoint", "periodic")).weights((65, 10)).shape == (65, 10)
+    assert a.total == 1
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        (lambda: Anchored(0), ValueError, "samples per axis"),
+        (lambda: Anchored((33, 2.5)), ValueError, "samples per axis"),
+        (lambda: Anchored((33, 33), ("endpoint",)), ValueError, "2 anchors and 1 placements"),
+        (lambda: Anchored(33, "endpiont"), ValueError, "did you mean 'endpoint'"),
+        (lambda: Anchored(Grid("trapezoid")), ValueError, "does not say how many samples"),
+        (lambda: Anchored(33, target="trapezoid"), TypeError, "target must be a Grid"),
+        (lambda: Anchored(33, target=Grid("trapezoid", bounds=((0, 2),))), ValueError, "same bounds"),
+        (lambda: Anchored((33, 33)).weights(33), ValueError, "has 2 axes"),
+        (lambda: Anchored((3, 3), target=Grid(("cell",) * 3)), ValueError, "2 axes and the target 3"),
+    ],
+)
+def test_bad_input(build, error, message):
+    with pytest.raises(error, match=message):
+        build()
+
+
+def test_one_graph_serves_every_resolution():
+    graphs = []
+
+    def keep(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    def mean(x):
+        return (x * Anchored(9).shared_weights(tuple(x.shape))).sum()
+
+    torch.compiler.reset()
+    compiled = torch.compile(mean, fullgraph=True, dynamic=True, backend=keep)
+    for n in (12, 9, 15, 129):
+        x = torch.linspace(0, 1, n, dtype=torch.float64) ** 2
+        torch.testing.assert_close(compiled(x), mean(x))
+    assert len(graphs) == 1

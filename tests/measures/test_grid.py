@@ -1,0 +1,293 @@
+"""Tensor-product grids: weights, totals, integrals, coordinates, identity, errors."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quadnorm import Grid
+from quadnorm.measures import RULES
+from quadnorm.measures._cache import CACHE, TensorCache
+
+
+def trapezoid(n):
+    return np.array([1.0]) if n == 1 else np.array([0.5, *[1.0] * (n - 2), 0.5]) / (n - 1)
+
+
+@pytest.mark.parametrize("shape", [(4,), (4, 3), (4, 3, 5), (2, 3, 4, 5), (1, 7)])
+def test_weights_are_outer_products(shape):
+    expected = np.ones(())
+    for n in shape:
+        expected = np.multiply.outer(expected, trapezoid(n))
+    w = Grid("trapezoid").weights(shape)
+    np.testing.assert_allclose(w, expected, rtol=1e-14)
+    assert w.sum().item() == pytest.approx(1, abs=1e-14)
+
+
+def test_one_rule_per_axis():
+    grid = Grid(("trapezoid", "periodic"))
+    np.testing.assert_allclose(grid.weights((3, 4)), np.outer(trapezoid(3), np.full(4, 0.25)), rtol=1e-15)
+    factors = grid.factors((3, 4))
+    np.testing.assert_allclose(torch.outer(*factors), grid.weights((3, 4)))
+    with pytest.raises(ValueError, match="has 2 axes, got shape"):
+        grid.weights((3, 4, 5))
+
+
+@pytest.mark.parametrize(("dim", "order"), [(1, 2), (2, 2), (3, 2)])
+def test_second_order_in_every_dimension(dim, order):
+    """∫ over [0,1]^d of ∏ e^{x_k} = (e−1)^d (thm:consistency)."""
+    sizes, errors = [9, 17, 33, 65], []
+    for n in sizes:
+        x = torch.linspace(0, 1, n, dtype=torch.float64).exp()
+        f = x
+        for _ in range(dim - 1):
+            f = f.unsqueeze(-1) * x
+        errors.append(abs(Grid("trapezoid").integrate(f).item() - (math.e - 1) ** dim))
+    slope = np.polyfit(np.log([1 / (n - 1) for n in sizes]), np.log(errors), 1)[0]
+    assert slope == pytest.approx(order, abs=0.05)
+
+
+def test_total_and_integral_use_the_bounds():
+    """∫₀² ∫₋₁³ xy dy dx = 2 · 4 = 8."""
+    grid = Grid("trapezoid", bounds=((0, 2), (-1, 3)))
+    x, y = torch.linspace(0, 2, 5, dtype=torch.float64), torch.linspace(-1, 3, 9, dtype=torch.float64)
+    assert grid.total == 8
+    assert grid.integrate(x[:, None] * y).item() == pytest.approx(8, abs=1e-13)
+    np.testing.assert_allclose(grid.nodes((5, 9))[1], y)
+
+
+def test_integrate_leaves_leading_axes():
+    f = torch.ones(2, 3, 5, 7)
+    out = Grid("simpson").integrate(f, ndim=2)
+    assert out.shape == (2, 3)
+    torch.testing.assert_close(out, torch.ones(2, 3))
+    assert Grid(("simpson", "periodic")).integrate(f).shape == (2, 3)
+    with pytest.raises(ValueError, match="cannot integrate over the last 5 axes"):
+        Grid("simpson").integrate(f, ndim=5)
+
+
+def test_flat_weights_are_one_over_n_to_the_last_bit():
+    for name in ("counting", "midpoint", "periodic"):
+        assert torch.equal(Grid(name).weights((33, 33)), torch.full((33, 33), 1 / 1089, dtype=torch.float64))
+        assert Grid(name).flat((33, 33))
+    assert not Grid("trapezoid").flat((33, 33))
+    assert Grid("trapezoid").flat((1, 1))
+
+
+# --- coordinates -----------------------------------------------------------------------------------------------------
+
+
+def test_coordinates_follow_the_papers_formula():
+    x = np.array([0.0, 0.1, 0.4, 1.0])
+    w = [(x[1] - x[0]) / 2, (x[2] - x[0]) / 2, (x[3] - x[1]) / 2, (x[3] - x[2]) / 2]
+    np.testing.assert_allclose(Grid.from_coordinates(x).weights(4), w, rtol=1e-15)
+
+
+def test_uniform_coordinates_equal_the_trapezoid_rule():
+    x = torch.linspace(-2, 5, 33, dtype=torch.float64)
+    torch.testing.assert_close(Grid.from_coordinates(x, x).weights((33, 33)), Grid("trapezoid").weights((33, 33)))
+    assert Grid.from_coordinates(x).total == 7
+
+
+def test_end_cells_extend_to_the_bounds():
+    """Cell-centred nodes with bounds are the midpoint rule."""
+    n = 8
+    x = (np.arange(n) + 0.5) / n
+    for bounds in [(0, 1), ((0, 1),)]:
+        grid = Grid.from_coordinates(x, bounds=bounds)
+        np.testing.assert_allclose(grid.weights(n), 1 / n, rtol=1e-14)
+        assert grid.total == 1
+    assert Grid.from_coordinates([0.3], bounds=((0, 2),)).weights(1).tolist() == [1]
+
+
+def test_periodic_coordinates_wrap():
+    """Each node owns half the gap to either neighbour around the circle."""
+    x = np.array([0.1, 0.2, 0.5, 0.9])
+    grid = Grid.from_coordinates(x, bounds=((0, 1),), periodic=True)
+    np.testing.assert_allclose(grid.weights(4), [0.15, 0.2, 0.35, 0.3], rtol=1e-14)
+    n = 16
+    even = Grid.from_coordinates(np.arange(n) / n, bounds=((0, 1),), periodic=True)
+    np.testing.assert_allclose(even.weights(n), 1 / n, rtol=1e-13)
+
+
+def test_descending_coordinates_mirror():
+    x = np.array([0.0, 0.1, 0.4, 1.0])
+    np.testing.assert_allclose(
+        Grid.from_coordinates(x[::-1].copy()).weights(4), Grid.from_coordinates(x).weights(4).flip(0)
+    )
+
+
+@pytest.mark.parametrize("bounds", [None, ((0.0, 1.0),)])
+def test_nonuniform_grids_are_second_order(bounds):
+    """Smoothly graded nodes x = s² + small offsets at the ends when bounds are given; ∫₀¹ e^x dx = e − 1."""
+    sizes, errors = [17, 33, 65, 129, 257], []
+    for n in sizes:
+        s = np.linspace(0, 1, n) if bounds is None else (np.arange(n) + 0.5) / n
+        x = s**2
+        grid = Grid.from_coordinates(x, bounds=bounds)
+        errors.append(abs(grid.integrate(torch.from_numpy(np.exp(x))).item() - (math.e - 1)))
+    slope = np.polyfit(np.log(1 / np.array(sizes)), np.log(errors), 1)[0]
+    assert slope == pytest.approx(2, abs=0.15)
+
+
+@given(st.lists(st.floats(0, 1, width=32), min_size=3, max_size=40, unique=True), st.data())
+@settings(deadline=None)
+def test_splitting_a_cell_leaves_the_total_and_the_far_weights(values, data):
+    x = np.sort(np.array(values, dtype=np.float64))
+    k = data.draw(st.integers(0, len(x) - 2))
+    new = (x[k] + x[k + 1]) / 2
+    if not x[k] < new < x[k + 1]:
+        return
+    bounds = ((-1.0, 2.0),)
+    before = Grid.from_coordinates(x, bounds=bounds)
+    after = Grid.from_coordinates(np.insert(x, k + 1, new), bounds=bounds)
+    w0, w1 = before.weights(len(x)), after.weights(len(x) + 1)
+    assert after.total == before.total
+    assert w1.sum().item() == pytest.approx(1, abs=1e-13)
+    torch.testing.assert_close(w1[:k], w0[:k])
+    torch.testing.assert_close(w1[k : k + 3].sum(), w0[k : k + 2].sum())
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "kwargs", "message"),
+    [
+        (([0.0, 0.5, 0.3, 1.0],), {}, "node 1 is 0.5 and node 2 is 0.3; sort"),
+        (([0.0, 0.5, 0.5, 1.0],), {}, "strictly increasing or decreasing"),
+        (([0.0, float("nan"), 1.0],), {}, "node 1 is nan"),
+        (([[0.0, 1.0]],), {}, "1-D array"),
+        (([],), {}, "at least one node"),
+        ((), {}, "at least one 1-D array"),
+        (([0.0, 1.0],), {"bounds": ((0, 0.5),)}, "outside the bounds"),
+        (([0.0, 1.0],), {"bounds": ((1, 0),)}, "lo < hi"),
+        (([0.0, 1.0],), {"bounds": (("a", "b"),)}, r"pair \(lo, hi\)"),
+        (([0.0, 1.0], [0.0, 1.0]), {"bounds": ((0, 1),)}, "expected one per axis"),
+        (([0.0, 0.5],), {"periodic": True}, "needs bounds"),
+        (([0.0, 0.5, 1.0],), {"periodic": True, "bounds": ((0, 1),)}, "leave the last node out"),
+        (([0.5],), {}, "pass bounds"),
+    ],
+)
+def test_bad_coordinates_are_refused(coordinates, kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        Grid.from_coordinates(*coordinates, **kwargs)
+
+
+def test_coordinates_serve_one_shape():
+    with pytest.raises(ValueError, match=r"has weights for shape \(3,\) only, got \(5,\)"):
+        Grid.from_coordinates([0, 0.2, 1.0]).weights(5)
+
+
+# --- construction, identity, cache -----------------------------------------------------------------------------------
+
+
+def test_bad_shapes_are_refused():
+    grid = Grid("trapezoid")
+    with pytest.raises(ValueError, match="axis with 0 samples"):
+        grid.weights((4, 0))
+    with pytest.raises(ValueError, match="shape is empty"):
+        grid.weights(())
+    with pytest.raises(TypeError, match="whole numbers"):
+        grid.weights((4.0, 2))
+    with pytest.raises(TypeError, match="name or a sequence of names"):
+        Grid(3)
+    with pytest.raises(ValueError, match="did you mean 'simpson'"):
+        Grid("simpsons")
+    with pytest.raises(ValueError, match="2 rules and 1 bounds"):
+        Grid(("trapezoid", "simpson"), bounds=((0, 1),))
+    with pytest.raises(ValueError, match=r"one \(lo, hi\) per axis"):
+        Grid("trapezoid", bounds=3)
+
+
+MEASURES = [
+    Grid("simpson"),
+    Grid(("trapezoid", "periodic")),
+    Grid("trapezoid", bounds=((0, 2),)),
+    Grid.from_coordinates([0.0, 0.2, 1.0], [0.0, 0.7, 1.0]),
+]
+
+
+@pytest.mark.parametrize("grid", MEASURES, ids=repr)
+def test_grids_are_values(grid):
+    again = pickle.loads(pickle.dumps(grid))
+    assert again == grid
+    assert hash(again) == hash(grid)
+    assert copy.deepcopy(grid) == grid
+    assert {grid: 1}[again] == 1
+    with pytest.raises(AttributeError, match="immutable"):
+        grid.rule = "other"
+
+
+def test_repr_and_describe():
+    assert repr(Grid("simpson")) == "Grid('simpson')"
+    assert eval(repr(MEASURES[1])) == MEASURES[1]
+    assert eval(repr(MEASURES[2])) == MEASURES[2]
+    assert repr(MEASURES[3]) == "Grid.from_coordinates(<3 nodes on [0, 1]>, <3 nodes on [0, 1]>)"
+    assert MEASURES[1].describe() == "trapezoid × periodic on [0, 1] × [0, 1], total 1"
+    assert Grid("simpson").describe() == "simpson on every axis of [0, 1]^d"
+    assert Grid("simpson") != Grid("boole")
+
+
+def test_weights_may_be_changed_by_their_owner():
+    grid = Grid("trapezoid")
+    grid.weights((5, 5)).zero_()
+    assert grid.weights((5, 5)).sum().item() == pytest.approx(1)
+
+
+def test_shared_weights_are_built_once():
+    CACHE.clear()
+    grid = Grid("boole")
+    first = grid.shared_weights((20, 20), dtype=torch.float32)
+    assert Grid("boole").shared_weights((20, 20), dtype=torch.float32) is first
+    assert first.dtype == torch.float32
+    assert grid.shared_weights((20, 20)) is not first
+    assert len(CACHE) == 2
+
+
+def test_the_cache_is_bounded_by_bytes():
+    cache = TensorCache(max_bytes=1000)
+    for k in range(50):
+        cache.get(k, lambda: torch.zeros(40, dtype=torch.float64))  # 320 bytes: three fit
+    assert len(cache) == 3
+    assert cache.bytes <= 1000
+    cache.get("huge", lambda: torch.zeros(1000, dtype=torch.float64))
+    assert len(cache) == 3
+
+
+def test_weights_born_in_inference_mode_can_train():
+    CACHE.clear()
+    with torch.inference_mode():
+        Grid("trapezoid").shared_weights((6,))
+    x = torch.ones(6, dtype=torch.float64, requires_grad=True)
+    (x * Grid("trapezoid").shared_weights((6,))).sum().backward()
+    torch.testing.assert_close(x.grad, Grid("trapezoid").weights(6))
+
+
+def test_meta_device_and_dtypes():
+    w = Grid("trapezoid").weights((4, 4), device="meta", dtype=torch.float32)
+    assert (w.device.type, w.shape, w.dtype) == ("meta", (4, 4), torch.float32)
+    with torch.device("meta"):  # a default device must not leak into the cache
+        CACHE.clear()
+        assert Grid("trapezoid").shared_weights((3,)).device.type == "cpu"
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_one_graph_serves_every_resolution(name):
+    graphs = []
+
+    def keep(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    def mean(x):
+        return (x * Grid(name).shared_weights(tuple(x.shape))).sum()
+
+    torch.compiler.reset()
+    compiled = torch.compile(mean, fullgraph=True, dynamic=True, backend=keep)
+    for n in (11, 13, 27, 201):
+        x = torch.linspace(0, 1, n, dtype=torch.float64) ** 2
+        torch.testing.assert_close(compiled(x), mean(x))
+    assert len(graphs) == 1

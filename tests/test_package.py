@@ -1,0 +1,54 @@
+"""What a newcomer meets first: the import, the README, the public names, the command line."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import quadnorm
+
+ROOT = Path(__file__).parent.parent
+
+
+def python(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_import_loads_only_torch_numpy_and_the_standard_library():
+    """Everything that using the public names loads, beyond what torch and numpy load by themselves."""
+    code = """
+import sys, torch, numpy, torch._dynamo, torch._inductor.custom_graph_pass
+before = set(sys.modules)
+import quadnorm
+for name in quadnorm.__all__:
+    getattr(quadnorm, name)
+roots = {m.partition(".")[0] for m in set(sys.modules) - before}
+print(*sorted(r for r in roots - set(sys.stdlib_module_names) - {"torch", "numpy", "quadnorm"} if r.isidentifier()))
+"""
+    assert python(code) == ""
+
+
+def test_public_names_exist_and_are_listed():
+    for name in quadnorm.__all__:
+        assert getattr(quadnorm, name) is not None
+        assert name in dir(quadnorm)
+    with pytest.raises(AttributeError, match="no attribute 'Gird'"):
+        quadnorm.Gird  # noqa: B018
+
+
+def test_readme_shows_code_early_and_it_runs(tmp_path, monkeypatch):
+    text = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert blocks
+    assert text[: text.index("```python")].count("\n") < 30
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {}
+    for block in blocks:  # one after the other in one namespace, as a reader would type them
+        exec(compile(block, "README.md", "exec"), namespace)
+
+
+def test_version_is_one():
+    assert f'version = "{quadnorm.__version__}"' in (ROOT / "pyproject.toml").read_text()
+    assert f"version: {quadnorm.__version__}" in (ROOT / "CITATION.cff").read_text()

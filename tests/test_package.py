@@ -52,3 +52,11 @@ def test_readme_shows_code_early_and_it_runs(tmp_path, monkeypatch):
 def test_version_is_one():
     assert f'version = "{quadnorm.__version__}"' in (ROOT / "pyproject.toml").read_text()
     assert f"version: {quadnorm.__version__}" in (ROOT / "CITATION.cff").read_text()
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda p: p.stem)
+def test_code_in_the_docs_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {}
+    for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
+        exec(compile(block, page.name, "exec"), namespace)

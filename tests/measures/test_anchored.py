@@ -1,6 +1,7 @@
 """The training grid's measure at other resolutions."""
 
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -54,7 +55,7 @@ def density_of(x: np.ndarray, f) -> float:
     """
     n = len(x)
     t = (np.arange(2000) + 0.5) / 2000
-    gaps = sum(f(a + (b - a) * t).mean() for a, b in zip(x[:-1], x[1:], strict=True))
+    gaps = sum(f(a + (b - a) * t).mean() for a, b in pairwise(x))
     return (gaps + (f(x[0]) + f(x[-1])) / 2) / n
 
 
@@ -99,7 +100,7 @@ def test_periodic_nonuniform_training_grid():
     f = lambda t: np.sin(2 * np.pi * t) + np.cos(4 * np.pi * t)  # noqa: E731
     t = (np.arange(4000) + 0.5) / 4000
     edges = np.append(x, x[0] + 1)
-    exact = np.mean([f(a + (b - a) * t).mean() for a, b in zip(edges[:-1], edges[1:], strict=True)])
+    exact = np.mean([f(a + (b - a) * t).mean() for a, b in pairwise(edges)])
     errors = []
     sizes = [32, 64, 128, 256]
     for n in sizes:

@@ -192,6 +192,7 @@ def test_bad_shapes_are_refused():
         grid.weights(())
     with pytest.raises(TypeError, match="whole numbers"):
         grid.weights((4.0, 2))
+    assert grid.weights(np.array([4, 2]).tolist()).shape == grid.weights((np.int64(4), 2)).shape
     with pytest.raises(TypeError, match="name or a sequence of names"):
         Grid(3)
     with pytest.raises(ValueError, match="did you mean 'simpson'"):

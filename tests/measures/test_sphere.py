@@ -123,5 +123,6 @@ def test_bad_input():
 def test_words():
     assert repr(LatLon("gauss-legendre")) == "LatLon('gauss-legendre')"
     assert LatLon().describe() == "sphere: equiangular × periodic, area 12.5664"
-    assert LatLon() == LatLon("equiangular")
+    assert LatLon() == LatLon("equiangular") == LatLon("endpoint")
+    assert LatLon("cell") == LatLon("equiangular-cell")
     assert hash(LatLon()) == hash(LatLon("equiangular"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -154,9 +155,11 @@ class Measure(ABC):
         if torch.compiler.is_compiling():  # sizes may be symbols here
             self._fits(wanted)
             return wanted
+        try:
+            wanted = tuple(operator.index(n) for n in wanted)
+        except TypeError:
+            raise TypeError(f"shape {shape!r} must hold whole numbers, the samples per axis") from None
         for n in wanted:
-            if isinstance(n, bool) or not isinstance(n, int):
-                raise TypeError(f"shape {shape!r} has the entry {n!r}; expected whole numbers of samples per axis")
             if n < 1:
                 raise ValueError(f"shape {wanted} has an axis with {n} samples; every axis needs at least one")
         if not wanted:

@@ -17,6 +17,13 @@ from quadnorm.measures.grid import Separable
 from quadnorm.measures.rules import RULES, cell_nodes, clenshaw_curtis, endpoint_nodes, gauss_legendre
 
 LATITUDES = ("equiangular", "equiangular-cell", "gauss-legendre", "clenshaw-curtis")
+# The placements of the flat grids mean the same here: with poles, or centres of bands.
+_ALIASES = {
+    "endpoint": "equiangular",
+    "trapezoid": "equiangular",
+    "cell": "equiangular-cell",
+    "midpoint": "equiangular-cell",
+}
 
 
 class LatLon(Separable):
@@ -44,6 +51,7 @@ class LatLon(Separable):
     """
 
     def __init__(self, rule: str = "equiangular") -> None:
+        rule = _ALIASES.get(rule, rule)
         if rule not in LATITUDES:
             raise ValueError(unknown("latitude rule", rule, LATITUDES))
         self._set(_axes=(LatitudeAxis(rule), RuleAxis(RULES["periodic"], 0.0, 360.0)), _every=False)
@@ -56,8 +64,8 @@ class LatLon(Separable):
         north), (west, east)). Longitudes wrap around if they are evenly spaced and close the circle; otherwise they are
         cells like the latitudes.
 
-        >>> LatLon.from_coordinates([0.0, 30.0, 60.0], [0.0, 10.0]).total  # (sin 60°)·(10° in radians)
-        0.15114994701951815
+        >>> round(LatLon.from_coordinates([0.0, 30.0, 60.0], [0.0, 10.0]).total, 9)  # sin 60° · 10° in radians
+        0.151149947
         """
         south_north, west_east = (None, None) if bounds is None else (bounds[0], bounds[1])
         lat = Coordinates.of(latitude, south_north, False, "latitude")

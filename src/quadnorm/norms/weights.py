@@ -1,0 +1,100 @@
+"""Weights given at call time: checked, flattened and scaled to sum to 1."""
+
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from quadnorm.measures import Blend, Measure, Separable
+from quadnorm.measures.base import Shape
+from quadnorm.norms.formula import statistics_dtype
+
+# Beyond this a value at an absent sample is a fill value (NaN, netCDF's 9.97e36, …): its square could overflow and 0·∞ is NaN.
+FILL = 1e15
+
+
+def given_weights(weights: Any, x: Tensor, spatial: Shape) -> Tensor:
+    """Weights (*spatial), (B, *spatial) or with the samples flattened, as nonnegative (1 or B, N) in the statistics' dtype; not yet scaled."""
+    w = torch.as_tensor(weights)
+    if w.is_complex():
+        raise TypeError(f"weights must be real numbers, got {w.dtype}")
+    B = x.shape[0]
+    N = 1
+    for n in spatial:
+        N = N * n
+    w = w.to(
+        device=x.device,
+        dtype=torch.promote_types(w.dtype, statistics_dtype(x)) if w.is_floating_point() else statistics_dtype(x),
+    )
+    got = tuple(w.shape)
+    if got in (spatial, (N,)):
+        flat = w.reshape(1, N)
+    elif got[1:] in (spatial, (N,)) and got[0] in (1, B):
+        flat = w.reshape(got[0], N)
+    else:
+        raise ValueError(
+            f"weights have shape {got}; expected one per sample, {spatial}, or one set for each of the {B} batch entries, {(B, *spatial)}"
+        )
+    if inspectable(flat):
+        _check(flat)
+    return flat
+
+
+def _check(w: Tensor) -> None:
+    if w.numel() == 0:
+        return
+    values = w.detach()
+    # One transfer from the device for all three questions.
+    low, total, high = torch.stack([values.amin(), values.sum(1).amin(), values.amax()]).tolist()
+    if low < 0:
+        raise ValueError(f"weights must not be negative, got {low:g}; use 0 for a sample that is absent")
+    if not (total < float("inf") and high < float("inf")):
+        raise ValueError("weights hold NaN or infinite values; expected finite numbers, 0 where a sample is absent")
+    if total <= 0:
+        empty = (values.sum(1) <= 0).nonzero()[:, 0].tolist()
+        raise ValueError(
+            f"all weights are zero for batch entries {empty[:10]}: nothing is left to average over; drop these entries, "
+            f"or give them weights"
+        )
+
+
+def scaled(w: Tensor, dtype: torch.dtype) -> Tensor:
+    """Rows divided by their sums. A row of zeros (possible only where it could not be checked, in a trace) stays zero."""
+    w = w / w.detach().amax(1, keepdim=True).clamp_min(
+        torch.finfo(w.dtype).tiny
+    )  # weights of any scale: keep the sum representable
+    total = w.sum(1, keepdim=True)
+    return (w / torch.where(total > 0, total, torch.ones_like(total))).to(dtype)
+
+
+def blended(w: Tensor, alpha: float | Tensor) -> Tensor:
+    """α·counting + (1−α)·w, where counting counts the samples that are there; w (1 or B, N) scaled."""
+    present = (w > 0).to(w.dtype)
+    counting = present / present.sum(1, keepdim=True).clamp_min(1)
+    return alpha * counting + (1 - alpha) * w
+
+
+def without_fill_values(x: Tensor, w: Tensor) -> Tensor:
+    """x with NaN, infinite and fill values at absent samples (w = 0) read as 0; everything else untouched."""
+    if inspectable(w) and not bool((w == 0).any()):
+        return x
+    fill = (w == 0).reshape(-1, 1, *x.shape[2:]) & ~(x.detach().abs() < FILL)
+    return torch.where(fill, torch.zeros((), dtype=x.dtype, device=x.device), x)
+
+
+def inspectable(t: Tensor) -> bool:
+    """Whether values can be looked at: not in a trace, on the meta device, in a fake or other subclass, or under a functorch transform."""
+    if torch.compiler.is_compiling() or t.device.type == "meta" or type(t) not in (Tensor, torch.nn.Parameter):
+        return False
+    return not torch._C._functorch.is_functorch_wrapped_tensor(t)
+
+
+@lru_cache(maxsize=256)
+def has_holes(measure: Measure, shape: Shape) -> bool:
+    """Whether a measure leaves samples out (weight 0) at this shape. Rules on grids do not."""
+    if isinstance(measure, Separable):
+        return False
+    if isinstance(measure, Blend) and measure.alpha > 0:
+        return False
+    return bool((measure.shared_weights(shape) == 0).any())

@@ -1,0 +1,50 @@
+"""PDE problems: the same continuous instance at every resolution, with its node placement."""
+
+from importlib import import_module
+from typing import Any
+
+from quadnorm._suggest import unknown
+from quadnorm.problems.base import PLACEMENTS, Problem
+
+__all__ = ["PLACEMENTS", "Problem", "problem", "problem_names"]
+
+# name: (module, class). A module is imported when its problem is asked for.
+_PROBLEMS = {
+    "darcy": ("darcy", "Darcy"),
+    "helmholtz": ("helmholtz", "Helmholtz"),
+    "poisson": ("poisson", "Poisson"),
+    "reaction-diffusion": ("reaction_diffusion", "ReactionDiffusion"),
+    "elasticity": ("elasticity", "Elasticity"),
+    "varcoeff": ("varcoeff", "VarCoeff"),
+}
+
+
+def problem_names() -> list[str]:
+    """The names that :func:`problem` knows."""
+    return list(_PROBLEMS)
+
+
+def problem_class(name: str) -> type[Problem]:
+    """The class of a problem, by name."""
+    found = _PROBLEMS.get(str(name).lower().replace("_", "-"))
+    if found is None:
+        raise ValueError(unknown("problem", name, _PROBLEMS))
+    module, cls = found
+    made: type[Problem] = getattr(import_module(f"quadnorm.problems.{module}"), cls)
+    return made
+
+
+def problem(name: str, **parameters: Any) -> Problem:
+    """A problem by name, with its parameters as keyword arguments.
+
+    >>> p = problem("poisson")
+    >>> x, y = p.sample(range(2), resolution=33, seed=0)
+    >>> x.shape, y.shape, p.placement
+    (torch.Size([2, 1, 33, 33]), torch.Size([2, 1, 33, 33]), 'endpoint')
+    """
+    cls = problem_class(name)
+    known = cls.__dataclass_fields__
+    for given in parameters:
+        if given not in known:
+            raise TypeError(f"{cls.name}: " + unknown("parameter", given, known))
+    return cls(**parameters)

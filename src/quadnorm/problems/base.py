@@ -1,0 +1,232 @@
+"""What every problem is: a frozen set of parameters that yields the same continuous instances on every grid."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from quadnorm._suggest import unknown
+from quadnorm.problems.streams import stream
+
+if TYPE_CHECKING:
+    from quadnorm.problems.cache import Progress
+
+Array = npt.NDArray[Any]
+Resolution = int | Sequence[int]
+
+# Where the n nodes of an axis of [0, 1] lie.
+PLACEMENTS = {
+    "endpoint": "j/(n−1), both ends included",
+    "cell": "(j+½)/n, cell centres",
+    "periodic": "j/n of a periodic axis",
+    "left": "j/n of an axis that is not periodic",
+    "interior": "(j+1)/(n+1), both ends left out",
+}
+
+
+def axis_nodes(placement: str, n: int) -> npt.NDArray[np.float64]:
+    """Coordinates in [0, 1] of the n nodes of one axis.
+
+    >>> axis_nodes("cell", 4).tolist()
+    [0.125, 0.375, 0.625, 0.875]
+    """
+    j = np.arange(n, dtype=np.float64)
+    if placement == "endpoint":
+        return j / (n - 1)
+    if placement == "cell":
+        return (j + 0.5) / n
+    if placement in ("periodic", "left"):
+        return j / n
+    if placement == "interior":
+        return (j + 1) / (n + 1)
+    raise ValueError(unknown("placement", placement, PLACEMENTS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem(ABC):
+    """A family of PDE instances, each sample a function on the domain that any grid can look at.
+
+    A problem says how its instances are made (:meth:`_instances`: draw, solve once) and how a grid sees them
+    (:meth:`_on_grid`); sampling, streaming in blocks, several resolutions at once and the cache follow from the two.
+    """
+
+    placement: str = "endpoint"
+
+    name: ClassVar[str]
+    inputs: ClassVar[tuple[str, ...]]  # names of the channels of x
+    outputs: ClassVar[tuple[str, ...]]  # names of the channels of y
+    placements: ClassVar[tuple[str, ...]] = ("endpoint",)  # node placements the problem can be sampled at
+    dim: ClassVar[int] = 2
+    smallest: ClassVar[int] = 2  # fewest nodes per axis
+    block: ClassVar[int] = 16  # samples held in memory at once, and stored in one file of the cache
+    stored: ClassVar[Mapping[str, str]] = {}  # dtypes of instance arrays on disk, where they differ from memory's
+    code: ClassVar[tuple[str, ...]] = ()  # modules of this room, beside the problem's own, that decide its numbers
+
+    def __post_init__(self) -> None:
+        # A problem with parameters of its own checks them here too, after super().__post_init__().
+        if self.placement not in self.placements:
+            raise ValueError(f"{self.name}: " + unknown("placement", self.placement, self.placements))
+
+    @abstractmethod
+    def _instances(self, indices: Sequence[int], seed: int, workers: int) -> dict[str, Array]:
+        """The continuous instances: arrays whose first axis runs over ``indices``, the same for every resolution.
+
+        Each sample's bits must depend on nothing but (problem, parameters, seed, index).
+        """
+
+    @abstractmethod
+    def _on_grid(self, instances: Mapping[str, Array], shape: tuple[int, ...]) -> tuple[Array, Array]:
+        """Input (B, C_in, *shape) and output (B, C_out, *shape) of the instances at the nodes of a grid."""
+
+    def _streams(self, indices: Sequence[int], seed: int, purpose: str = "") -> list[np.random.Generator]:
+        return [stream(self.name, seed, i, purpose) for i in indices]
+
+    def sample(
+        self,
+        indices: Iterable[int] | int,
+        resolution: Resolution,
+        seed: int = 0,
+        *,
+        dtype: torch.dtype = torch.float32,
+        workers: int = 1,
+    ) -> tuple[Tensor, Tensor]:
+        """Input and output of the samples ``indices`` (an int n means the first n) at one resolution.
+
+        x is (B, C_in, *resolution) and y is (B, C_out, *resolution), channels named by ``inputs`` and ``outputs``.
+        """
+        return self.sample_many(indices, [resolution], seed, dtype=dtype, workers=workers)[0]
+
+    def sample_many(
+        self,
+        indices: Iterable[int] | int,
+        resolutions: Sequence[Resolution],
+        seed: int = 0,
+        *,
+        dtype: torch.dtype = torch.float32,
+        workers: int = 1,
+    ) -> list[tuple[Tensor, Tensor]]:
+        """The same samples at several resolutions, each instance drawn and solved once."""
+        wanted = self.indices(indices)
+        seed = checked_seed(seed)
+        grid = _Grids(self, len(wanted), resolutions, dtype)
+        for start in range(0, len(wanted), self.block):
+            part = wanted[start : start + self.block]
+            grid.fill(start, len(part), self._instances(part, seed, workers))
+        return grid.tensors
+
+    def dataset(
+        self,
+        indices: Iterable[int] | int,
+        resolution: Resolution,
+        seed: int = 0,
+        *,
+        dtype: torch.dtype = torch.float32,
+        workers: int = 1,
+        progress: Progress | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """As :meth:`sample`, through the cache on disk: instances made before are read, new ones are kept."""
+        return self.dataset_many(indices, [resolution], seed, dtype=dtype, workers=workers, progress=progress)[0]
+
+    def dataset_many(
+        self,
+        indices: Iterable[int] | int,
+        resolutions: Sequence[Resolution],
+        seed: int = 0,
+        *,
+        dtype: torch.dtype = torch.float32,
+        workers: int = 1,
+        progress: Progress | None = None,
+    ) -> list[tuple[Tensor, Tensor]]:
+        """As :meth:`sample_many`, through the cache on disk."""
+        from quadnorm.problems import cache
+
+        wanted = self.indices(indices)
+        grid = _Grids(self, len(wanted), resolutions, dtype)
+        start = 0
+        for instances in cache.instances(self, wanted, checked_seed(seed), workers=workers, progress=progress):
+            count = len(next(iter(instances.values())))
+            grid.fill(start, count, instances)
+            start += count
+        return grid.tensors
+
+    def instances(self, indices: Iterable[int] | int, seed: int = 0, *, workers: int = 1) -> dict[str, Array]:
+        """What is drawn and solved, before any grid: coefficients or fine fields, with the solver's record if any."""
+        return self._instances(self.indices(indices), checked_seed(seed), workers)
+
+    def indices(self, indices: Iterable[int] | int) -> list[int]:
+        """The list of sample indices meant by ``indices``: an int n means the first n."""
+        wanted = list(range(indices)) if isinstance(indices, int) else [int(i) for i in indices]
+        if not wanted or min(wanted) < 0:
+            raise ValueError(
+                f"{self.name}: expected at least one sample index, none negative; got {indices!r}. "
+                f"Pass a range, such as range(20), or the number of samples"
+            )
+        return wanted
+
+    def shape(self, resolution: Resolution) -> tuple[int, ...]:
+        """The grid shape meant by a resolution: an int means the same on every axis."""
+        given = [resolution] * self.dim if isinstance(resolution, int) else list(resolution)
+        if len(given) != self.dim or any(not isinstance(n, (int, np.integer)) or n < self.smallest for n in given):
+            raise ValueError(
+                f"{self.name}: resolution must be an int or {self.dim} ints, each at least {self.smallest}; "
+                f"got {resolution!r}"
+            )
+        return tuple(int(n) for n in given)
+
+    def nodes(self, resolution: Resolution) -> tuple[npt.NDArray[np.float64], ...]:
+        """Coordinates of the nodes, one float64 array per axis."""
+        return tuple(axis_nodes(self.placement, n) for n in self.shape(resolution))
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters by name."""
+        return asdict(self)
+
+    def key(self) -> str:
+        """A stable text that names the problem and its parameters."""
+        return json.dumps({"problem": self.name, **self.parameters()}, sort_keys=True, default=str)
+
+    def card(self) -> str:
+        """The data card: what is solved, how it is drawn, how accurate it is, what a sample costs."""
+        chosen = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))
+        text = inspect.cleandoc(type(self).__doc__ or "")
+        return (
+            f"{self.name}: {', '.join(self.inputs)} → {', '.join(self.outputs)}\n\n{text}"
+            f"\n\nNodes: {self.placement}, {PLACEMENTS[self.placement]}.\nParameters: {chosen}."
+        )
+
+
+def checked_seed(seed: int) -> int:
+    """The seed, if it is a nonnegative integer."""
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ValueError(f"seed must be a nonnegative integer, got {seed!r}")
+    return int(seed)
+
+
+class _Grids:
+    """Output tensors at several resolutions, filled block by block so that no more than a block is held elsewhere."""
+
+    def __init__(self, p: Problem, count: int, resolutions: Sequence[Resolution], dtype: torch.dtype) -> None:
+        if dtype not in (torch.float32, torch.float64):
+            raise ValueError(f"dtype must be torch.float32 or torch.float64, got {dtype}; cast afterwards if need be")
+        self.problem = p
+        self.shapes = [p.shape(r) for r in resolutions]
+        self.tensors = [
+            (torch.empty(count, len(p.inputs), *s, dtype=dtype), torch.empty(count, len(p.outputs), *s, dtype=dtype))
+            for s in self.shapes
+        ]
+
+    def fill(self, start: int, count: int, instances: Mapping[str, Array]) -> None:
+        for shape, (x, y) in zip(self.shapes, self.tensors, strict=True):
+            a, u = self.problem._on_grid(instances, shape)
+            # numpy casts straight into the tensor's memory: no second copy of the block.
+            x.numpy()[start : start + count] = a
+            y.numpy()[start : start + count] = u

@@ -1,0 +1,142 @@
+"""Cosine and sine matrices: where along an axis a Fourier sum samples its waves, with which weights, in which period."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from quadnorm.measures import Blend, Grid, Masked, Measure, Separable, rule
+from quadnorm.measures._cache import TensorCache
+from quadnorm.measures.anchored import AnchoredAxis
+from quadnorm.measures.axes import Axis, RuleAxis
+
+# Matrices of a few modes are small (12 modes on 421 nodes: 40 kB); the bound matters to sweeps over many resolutions.
+MATRICES = TensorCache(64 * 2**20)
+COUNTING = Grid("counting")
+
+
+@dataclass(frozen=True)
+class Wave:
+    """The phase of the first wave along one axis, s_j = r_j / L in turns, and the weights of its samples.
+
+    ``axis`` is None for the published FFT, which knows nothing of nodes: s_j = j/n. Otherwise r_j are the axis' nodes
+    mapped to [0, 1] and L is ``period``, by default 1 — and for an anchored axis the period that the FFT had on the
+    training grid, in which training sample i sits at i/n₀. ``padding`` extends the field by zero to 1 + padding of its
+    length; a longer period is all that this takes.
+    """
+
+    axis: Axis | None
+    period: float | None = None
+    padding: float = 0.0
+
+    def turns(self, n: int) -> Tensor:
+        """s_j for j = 0 … n−1, float64."""
+        if self.axis is None:
+            s = torch.arange(n, dtype=torch.float64, device="cpu") / n
+        else:
+            r = (self.axis.nodes(n) - self.axis.lo) / (self.axis.hi - self.axis.lo)
+            if self.period is not None:
+                s = r / self.period
+            elif isinstance(self.axis, AnchoredAxis):
+                s = _training_turns(self.axis, r)
+            else:
+                s = r
+        return s / (1 + self.padding)
+
+    def weights(self, n: int) -> Tensor:
+        """Weights that sum to 1, float64."""
+        if self.axis is None:
+            return torch.full((n,), 1 / n, dtype=torch.float64, device="cpu")
+        return self.axis.weights(n)
+
+    def equispaced(self, n: int) -> bool:
+        """Whether the sum over this axis is a discrete Fourier transform: equal weights, s_j = (j + const)/n."""
+        if self.padding:
+            return False
+        if self.axis is None:
+            return True
+        if not self.axis.flat(n):
+            return False
+        s = self.turns(n)
+        return n == 1 or bool((torch.diff(s) - 1 / n).abs().max() < 1e-12)
+
+    def native(self, n: int) -> float | None:
+        """Length in samples of the transform that this axis stands for, or None if it is no transform of samples."""
+        if self.axis is None:
+            return n * (1 + self.padding)
+        if isinstance(self.axis, AnchoredAxis) and self.period is None:
+            return self.axis.n0 * (1 + self.padding)
+        return n * (1 + self.padding) if self.equispaced(n) else None
+
+
+def _training_turns(axis: AnchoredAxis, r: Tensor) -> Tensor:
+    """The phase that the training grid's FFT gave to the place ``r``: i/n₀ at training sample i, linear between samples."""
+    train, n0 = axis.train, axis.n0
+    if n0 == 1:
+        return r
+    if isinstance(train, RuleAxis) and train.rule.placement in ("endpoint", "cell", "periodic", "left"):
+        return r * ((n0 - 1) / n0) if train.rule.placement == "endpoint" else r  # a constant shift of phase cancels
+    nodes = (train.nodes(n0).numpy() - train.lo) / (train.hi - train.lo)
+    index = np.arange(n0, dtype=np.float64)
+    if nodes[0] > nodes[-1]:
+        nodes, index = nodes[::-1], index[::-1]
+    x = r.numpy()
+    k = np.clip(np.searchsorted(nodes, x, side="right") - 1, 0, n0 - 2)
+    return torch.from_numpy((index[k] + (x - nodes[k]) / (nodes[k + 1] - nodes[k]) * (index[k + 1] - index[k])) / n0)
+
+
+def matrix(wave: Wave, n: int, top: int, role: str, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Rows cos(2πk s_j) for k = 0 … top, then sin(2πk s_j) for k = 1 … top; shape (2·top+1, n).
+
+    ``role``: ``"analysis"`` multiplies column j by w_j; ``"plain"`` leaves the waves alone (weights applied to the
+    field, or an axis with all frequencies); ``"half"`` doubles the rows that stand for k and −k at once.
+    """
+    if torch.compiler.is_compiling():  # a trace must contain the formula, not a tensor from the cache
+        return _matrix(wave, n, top, role).to(device=device, dtype=dtype)
+    key = (wave, n, top, role, device, dtype)
+    return MATRICES.get(key, lambda: _matrix(wave, n, top, role).to(device=device, dtype=dtype).contiguous())
+
+
+def _matrix(wave: Wave, n: int, top: int, role: str) -> Tensor:
+    k = torch.arange(top + 1, dtype=torch.float64, device="cpu")
+    turns = k[:, None] * wave.turns(n)
+    angle = 2 * torch.pi * (turns - turns.round())  # large arguments would cost digits
+    waves = torch.cat([torch.cos(angle), torch.sin(angle[1:])])
+    if role == "analysis":
+        return waves * wave.weights(n)
+    if role == "half":
+        # Re(Y e^{iθ}) counts once at k = 0 and at the frequency n/2, which is its own negative; twice elsewhere.
+        own = wave.native(n)
+        twice = torch.tensor([1.0 if j == 0 or own == 2 * j else 2.0 for j in range(top + 1)], dtype=torch.float64)
+        return waves * torch.cat([twice, twice[1:]])[:, None]
+    return waves
+
+
+@lru_cache(maxsize=256)
+def waves_of(
+    measure: Measure,
+    ndim: int,
+    index_space: bool,
+    placement: str,
+    period: tuple[float, ...] | None,
+    padding: tuple[float, ...],
+) -> tuple[tuple[Wave, ...], Measure | None]:
+    """One wave per axis, and the measure whose full weights must multiply the field first (None if the axes' do).
+
+    ``index_space``: under the counting measure, phases are j/n as in the FFT.
+    """
+    if measure == COUNTING and index_space:
+        return tuple(Wave(None, None, p) for p in padding), None
+    base, full = measure, None
+    while isinstance(base, (Blend, Masked)):
+        base, full = (base.quadrature if isinstance(base, Blend) else base.base), measure
+    if isinstance(base, Separable):
+        axes = COUNTING.axes(ndim) if base == COUNTING else base.axes(ndim)
+    else:
+        axes, full = (RuleAxis(rule(placement)),) * ndim, measure
+    periods: tuple[float | None, ...] = period if period is not None else (None,) * ndim
+    return tuple(Wave(a, p, q) for a, p, q in zip(axes, periods, padding, strict=True)), full

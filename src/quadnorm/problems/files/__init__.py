@@ -1,0 +1,83 @@
+"""Readers of the data that users have: fields with node placement and coordinates, and never a pickle.
+
+>>> import numpy as np, tempfile, pathlib
+>>> from quadnorm.problems.files import read_fields
+>>> path = pathlib.Path(tempfile.mkdtemp()) / "mine.npz"
+>>> np.savez(path, u=np.zeros((5, 8, 8)), x=(np.arange(8) + 0.5) / 8, y=(np.arange(8) + 0.5) / 8)
+>>> data = read_fields(path)
+>>> data.placement, data.resolution, tuple(data.tensor("u", [0, 3]).shape)
+(('cell', 'cell'), (8, 8), (2, 1, 8, 8))
+"""
+
+from pathlib import Path
+from typing import Any
+
+from quadnorm._suggest import unknown
+from quadnorm.problems.files.arrays import read_npy, read_npz, read_pt
+from quadnorm.problems.files.hdf5 import opened, read_hdf5
+from quadnorm.problems.files.mat import read_mat
+from quadnorm.problems.files.model import Field, FieldFile
+from quadnorm.problems.files.nodes import PLACEMENTS
+from quadnorm.problems.files.official import data_folder, official_file
+from quadnorm.problems.files.pdebench import read_pdebench
+from quadnorm.problems.files.well import read_well
+
+__all__ = [
+    "PLACEMENTS",
+    "Field",
+    "FieldFile",
+    "data_folder",
+    "official_file",
+    "read_fields",
+    "read_hdf5",
+    "read_mat",
+    "read_npy",
+    "read_npz",
+    "read_pdebench",
+    "read_pt",
+    "read_well",
+]
+
+_READERS = {
+    "hdf5": read_hdf5,
+    "mat": read_mat,
+    "npy": read_npy,
+    "npz": read_npz,
+    "pdebench": read_pdebench,
+    "pt": read_pt,
+    "the_well": read_well,
+}
+_SUFFIXES = {".mat": "mat", ".npy": "npy", ".npz": "npz", ".pt": "pt", ".pth": "pt"}
+
+
+def read_fields(path: str | Path, *, layout: str = "auto", **options: Any) -> FieldFile:
+    """Read a file by its ending, HDF5 by its content; ``layout`` names one of the readers instead.
+
+    Options go to the reader: ``placement`` and ``domain`` where the file does not say where its nodes lie, ``fields``,
+    ``axes``, ``dim``, ``ignore_coordinates``.
+    """
+    path = Path(path)
+    if layout == "auto":
+        layout = _SUFFIXES.get(path.suffix.lower()) or _hdf5_layout(path)
+    if layout not in _READERS:
+        raise ValueError(unknown("layout", layout, _READERS))
+    reader: Any = _READERS[layout]
+    result: FieldFile = reader(path, **options)
+    return result
+
+
+def _hdf5_layout(path: Path) -> str:
+    if path.suffix.lower() not in (".h5", ".hdf5", ".hdf", ".he5"):
+        known = ", ".join([*_SUFFIXES, ".h5", ".hdf5"])
+        raise ValueError(f"{path}: unknown ending {path.suffix!r}; known are {known}, or name one with layout=")
+    with opened(path) as file:
+        names = set(file)
+        grouped = any(n.isdigit() and "data" in file[n] for n in names)
+    if {"dimensions", "t0_fields"} <= names:
+        return "the_well"
+    marks = {"tensor", "nu", "density", "velocity"}
+    return (
+        "pdebench"
+        if grouped or ("x-coordinate" in names and names & marks) or {"velocity", "particles"} <= names
+        else "hdf5"
+    )

@@ -1,0 +1,123 @@
+"""NumPy's .npy and .npz, and torch's .pt: arrays only. Nothing is unpickled, so no file can run code here."""
+
+import pickle
+import warnings
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from quadnorm.problems.files.assemble import Asked, assemble, default_axes
+from quadnorm.problems.files.hdf5 import choose
+from quadnorm.problems.files.model import SPACE, Field, FieldFile
+
+
+def read_npy(
+    path: str | Path,
+    *,
+    axes: str | None = None,
+    dim: int = 2,
+    placement: str | Sequence[str] | None = None,
+    domain: Any = None,
+) -> FieldFile:
+    """One array, memory-mapped: field "data". It never says where its nodes lie."""
+    path = _existing(path)
+    try:
+        data = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError, pickle.UnpicklingError) as error:
+        raise ValueError(
+            f"{path}: not a plain .npy array: damaged, cut short, or with objects in it ({error})"
+        ) from error
+    letters = axes or default_axes("data", data.ndim, dim, path)
+    field = Field("data", letters, data.shape, data.__getitem__, path)
+    return assemble(path, "npy", {"data": field}, Asked(placement, domain))
+
+
+def read_npz(
+    path: str | Path,
+    *,
+    fields: Sequence[str] | None = None,
+    axes: Mapping[str, str] | None = None,
+    dim: int = 2,
+    placement: str | Sequence[str] | None = None,
+    domain: Any = None,
+    ignore_coordinates: bool = False,
+) -> FieldFile:
+    """Named arrays; arguments as in :func:`quadnorm.problems.files.read_hdf5`.
+
+    1-D members x, y, z are coordinates; a member ``placement`` (text, one word or one for each axis) is believed.
+    """
+    path = _existing(path)
+    try:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as archive:
+            members = {name: archive[name] for name in archive.files}
+    except (ValueError, TypeError, EOFError, OSError, pickle.UnpicklingError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(
+            f"{path}: not a plain .npz of arrays: damaged, cut short, or with objects in it ({error})"
+        ) from error
+    said = members.pop("placement", None)
+    known = None if said is None or placement is not None else np.atleast_1d(said).astype(str).tolist()
+    coordinates = {a: members.pop(a) for a in SPACE if a in members and members[a].ndim == 1}
+    found = _fields(path, members, fields, axes, dim)
+    asked = Asked(placement, domain, ignore_coordinates)
+    return assemble(path, "npz", found, asked, coordinates, known[0] if known and len(known) == 1 else known)
+
+
+def read_pt(
+    path: str | Path,
+    *,
+    fields: Sequence[str] | None = None,
+    axes: Mapping[str, str] | None = None,
+    dim: int = 2,
+    placement: str | Sequence[str] | None = None,
+    domain: Any = None,
+) -> FieldFile:
+    """A dictionary of tensors, {x, y} as neuraloperator ships them; arguments as in ``read_hdf5``.
+
+    Loaded with ``weights_only=True``: a file with anything but tensors and plain containers in it is refused.
+    """
+    path = _existing(path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # torch remarks on old pickle protocols, then refuses anyway
+            content = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise ValueError(f"{path}: refused, it holds Python objects besides tensors (they could run code)") from error
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+        raise ValueError(f"{path}: not a readable .pt file, damaged or cut short ({error})") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: expected a dictionary of tensors such as {{x, y}}, got {type(content).__name__}")
+    members = {str(k): v.numpy() for k, v in content.items() if isinstance(v, torch.Tensor)}
+    return assemble(path, "pt", _fields(path, members, fields, axes, dim), Asked(placement, domain))
+
+
+def _fields(
+    path: Path,
+    members: Mapping[str, np.ndarray],
+    wanted: Sequence[str] | None,
+    axes: Mapping[str, str] | None,
+    dim: int,
+) -> dict[str, Field]:
+    named = axes or {}
+    present = [n for n, v in members.items() if wanted or n in named or dim + 1 <= v.ndim <= dim + 2]
+    return {
+        name: Field(
+            name,
+            named.get(name) or default_axes(name, members[name].ndim, dim, path),
+            members[name].shape,
+            members[name].__getitem__,
+            path,
+        )
+        for name in choose(path, wanted, present)
+    }
+
+
+def _existing(path: str | Path) -> Path:
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file")
+    return path

@@ -1,0 +1,101 @@
+"""MATLAB files, as the Fourier neural operator's data come: version 5 (scipy) and 7.3 (HDF5, axes last to first).
+
+| file | arrays | nodes |
+|---|---|---|
+| Darcy | ``coeff``, ``sol``, ``Kcoeff``, ``Kcoeff_x``, ``Kcoeff_y`` (N, X, Y) | cell centres |
+| Navier–Stokes | ``a`` (N, X, Y), ``u`` (N, X, Y, T), ``t`` (1, T) | periodic |
+"""
+
+import zlib
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quadnorm.problems.files.assemble import Asked, assemble, default_axes
+from quadnorm.problems.files.hdf5 import choose, datasets, loader, opened
+from quadnorm.problems.files.model import Field, FieldFile
+
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_NUMERIC = {"double", "single", "logical", *(f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64))}
+
+
+def read_mat(
+    path: str | Path,
+    *,
+    fields: Sequence[str] | None = None,
+    axes: Mapping[str, str] | None = None,
+    dim: int = 2,
+    placement: str | Sequence[str] | None = None,
+    domain: Any = None,
+) -> FieldFile:
+    """One .mat file; arguments as in :func:`quadnorm.problems.files.read_hdf5`.
+
+    Darcy and Navier–Stokes files of the Fourier neural operator are known by their keys; other files do not say where
+    their nodes lie. A version 5 array is read whole when the first of its samples is asked for, and kept.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file")
+    new = _is_hdf5(path)
+    present = _variables_73(path) if new else _variables_5(path)
+    known, named, times = None, dict(axes or {}), None
+    if {"coeff", "sol"} <= set(present):
+        known = "cell"
+    elif {"a", "u", "t"} <= set(present) and len(present["u"]) == 4:
+        known, named = "periodic", {"a": "nxy", "u": "nxyt"} | named
+        times = (loader(path, "t", reverse=True) if new else _loader_5(path, "t"))(slice(None)).reshape(-1)
+    chosen = choose(path, fields, [n for n, shape in present.items() if n in named or len(shape) in (dim + 1, dim + 2)])
+    found = {}
+    for name in chosen:
+        shape = present[name]
+        letters = named.get(name) or default_axes(name, len(shape), dim, path)
+        found[name] = Field(
+            name, letters, shape, loader(path, name, reverse=True) if new else _loader_5(path, name), path
+        )
+    asked = Asked(placement, domain)
+    return assemble(path, "mat-7.3" if new else "mat-5", found, asked, None, None if placement else known, times)
+
+
+def _is_hdf5(path: Path) -> bool:
+    """MATLAB puts its own header before the HDF5 signature, at byte 512."""
+    with path.open("rb") as file:
+        return _HDF5 in (file.read(8), file.seek(512) and file.read(8))
+
+
+def _variables_73(path: Path) -> dict[str, tuple[int, ...]]:
+    with opened(path) as file:
+        return {name: shape[::-1] for name, shape in datasets(file).items() if "/" not in name}
+
+
+def _variables_5(path: Path) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(shape) for name, shape, kind in _scipy(path, "whosmat") if kind in _NUMERIC}
+
+
+def _loader_5(path: Path, name: str) -> Any:
+    whole = cache(partial(_read_5, path, name))
+    return lambda index: whole()[index]
+
+
+def _read_5(path: Path, name: str) -> np.ndarray:
+    found = _scipy(path, "loadmat", variable_names=[name])
+    if name not in found:
+        raise ValueError(f"{path}: variable {name!r} is announced but cannot be read; the file is damaged or cut short")
+    return np.asarray(found[name])
+
+
+def _scipy(path: Path, function: str, **options: Any) -> Any:
+    try:
+        import scipy.io
+    except ImportError as error:
+        raise ImportError("reading .mat files needs scipy: pip install 'quadnorm[bench]'") from error
+    # scipy reports damage through whatever its parser stumbles over
+    damage = (OSError, ValueError, TypeError, KeyError, IndexError, EOFError, zlib.error, scipy.io.matlab.MatReadError)
+    try:
+        return getattr(scipy.io, function)(str(path), **options)
+    except NotImplementedError as error:
+        raise ValueError(f"{path}: a MATLAB file of a version that is not read here ({error})") from error
+    except damage as error:
+        raise ValueError(f"{path}: not a readable MATLAB file, damaged or cut short ({error})") from error

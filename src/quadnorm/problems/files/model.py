@@ -1,0 +1,133 @@
+"""What every reader returns: named fields, each with its axes, on nodes whose placement is known."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from dataclasses import field as field_
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from quadnorm._suggest import unknown
+
+SPACE = "xyz"
+"""Letters of space in a string of axes; n is the sample, t time, c a channel or vector component, d a second one."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One array of a file, not yet read: ``field.read([0, 5])`` takes two samples from the disk.
+
+    ``axes`` names the dimensions of ``shape``: "nxy" is (sample, x, y), "ntxyc" a trajectory of vectors.
+    """
+
+    name: str
+    axes: str
+    shape: tuple[int, ...]
+    load: Callable[[Any], np.ndarray]
+    path: Path
+
+    def read(self, samples: Iterable[int] | slice | None = None, *, allow_nan: bool = False) -> np.ndarray:
+        """Samples as an array of this field's axes; NaN and infinity are refused unless they are allowed."""
+        varies = self.axes.startswith("n")
+        index = slice(None) if samples is None or not varies else _index(samples, self.shape[0], self)
+        values = np.asarray(self.load(index))
+        if not allow_nan:
+            self._refuse_nan(values, index)
+        return values
+
+    def _refuse_nan(self, values: np.ndarray, index: Any) -> None:
+        if values.dtype.kind not in "fc":
+            return
+        bad = ~np.isfinite(values)
+        if not bad.any():
+            return
+        if not self.axes.startswith("n"):
+            raise ValueError(f"{self.path}: {self.name!r} holds {int(bad.sum())} values that are NaN or infinite")
+        rows = np.flatnonzero(bad.reshape(len(values), -1).any(axis=1))
+        which = np.arange(self.shape[0])[index][rows]
+        listed = ", ".join(map(str, which[:8])) + (", …" if which.size > 8 else "")
+        raise ValueError(
+            f"{self.path}: {self.name!r} holds NaN or infinite values in {which.size} of {len(values)} samples read "
+            f"({listed}); leave these samples out, or pass allow_nan=True"
+        )
+
+
+@dataclass(frozen=True)
+class FieldFile:
+    """Fields of one file with their node placement and coordinates, one entry per spatial axis.
+
+    ``file["sol"]`` is a :class:`Field`; ``file.tensor("sol")`` a float32 tensor (N, C, *spatial).
+    """
+
+    path: Path
+    layout: str
+    fields: Mapping[str, Field]
+    placement: tuple[str, ...]
+    coordinates: tuple[np.ndarray, ...]
+    domain: tuple[tuple[float, float], ...]
+    times: np.ndarray | None = None
+    attributes: Mapping[str, Any] = field_(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Field:
+        if name not in self.fields:
+            raise ValueError(f"{self.path}: " + unknown("field", name, self.fields))
+        return self.fields[name]
+
+    @property
+    def resolution(self) -> tuple[int, ...]:
+        """Number of nodes of each spatial axis."""
+        return tuple(len(x) for x in self.coordinates)
+
+    def __len__(self) -> int:
+        """Number of samples."""
+        counts = [f.shape[0] for f in self.fields.values() if f.axes.startswith("n")]
+        return counts[0] if counts else 1
+
+    def tensor(
+        self,
+        name: str,
+        samples: Iterable[int] | slice | None = None,
+        *,
+        time: int | None = None,
+        dtype: torch.dtype = torch.float32,
+        allow_nan: bool = False,
+    ) -> Tensor:
+        """One field as (N, C, *spatial): a missing sample or channel axis has length 1, vectors become channels.
+
+        A field with a time axis needs ``time``, the index of the step that is wanted (one step needs none).
+        """
+        field = self[name]
+        values, axes = field.read(samples, allow_nan=allow_nan), field.axes
+        if "t" in axes:
+            steps = values.shape[axes.index("t")]
+            if time is None and steps != 1:
+                raise ValueError(f"{self.path}: {name!r} holds {steps} time steps; say which with time=0…{steps - 1}")
+            values, axes = np.take(values, time or 0, axis=axes.index("t")), axes.replace("t", "")
+        for letter in "nc":
+            if letter not in axes:
+                values, axes = values[None], letter + axes
+        grid = SPACE[: len(self.coordinates)]
+        for letter in grid:  # a field that does not vary along an axis is stored without it
+            if letter not in axes:
+                values, axes = values[..., None], axes + letter
+        order = ("ncd" if "d" in axes else "nc") + grid
+        values = values.transpose([axes.index(a) for a in order])
+        values = np.broadcast_to(values, (*values.shape[: -len(grid)], *self.resolution))
+        if "d" in axes:
+            values = values.reshape(len(values), -1, *values.shape[3:])
+        return torch.from_numpy(np.array(values)).to(dtype)
+
+
+def _index(samples: Iterable[int] | slice, count: int, field: Field) -> Any:
+    """A selection that arrays and HDF5 understand alike; indices outside the file are refused."""
+    if isinstance(samples, slice):
+        return samples
+    chosen = np.asarray(list(samples), dtype=np.int64)
+    if chosen.size and (chosen.min() < 0 or chosen.max() >= count):
+        raise IndexError(
+            f"{field.path}: {field.name!r} holds samples 0…{count - 1}, got indices {chosen.min()}…{chosen.max()}"
+        )
+    return chosen

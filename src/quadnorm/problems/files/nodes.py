@@ -1,0 +1,103 @@
+"""Where the nodes of a stored axis lie: a placement, and what a row of coordinates says about it.
+
+The same row of numbers can be read in several ways: 0.05, 0.15, …, 0.95 are cell centres of [0, 1], or both ends and
+more of [0.05, 0.95]. So coordinates decide only together with a domain: the caller's, or the only one whose ends are
+multiples of ½ or of π/2. Anything else is asked for, never guessed.
+"""
+
+import numpy as np
+
+from quadnorm._suggest import unknown
+from quadnorm.problems.base import PLACEMENTS as UNIFORM
+from quadnorm.problems.base import axis_nodes
+
+PLACEMENTS = {**UNIFORM, "coordinates": "a nonuniform axis: its coordinates say it all (Grid.from_coordinates)"}
+Domain = tuple[float, float]
+
+_SLACK = 0.02  # of one spacing: float32 coordinates of 8192 nodes err by 0.001, the readings differ by 0.5
+
+
+def checked(placement: str) -> str:
+    """The placement, if there is one of that name.
+
+    >>> checked("cell")
+    'cell'
+    """
+    if placement not in PLACEMENTS:
+        raise ValueError(unknown("placement", placement, PLACEMENTS))
+    return placement
+
+
+def nodes(placement: str, n: int, domain: Domain = (0.0, 1.0)) -> np.ndarray:
+    """The n nodes of a placement, on a domain.
+
+    >>> nodes("cell", 4, (0.0, 2.0))
+    array([0.25, 0.75, 1.25, 1.75])
+    """
+    return domain[0] + (domain[1] - domain[0]) * axis_nodes(placement, n)
+
+
+def spacing(x: np.ndarray) -> float | None:
+    """The spacing of uniform, increasing coordinates; None where they are not uniform.
+
+    >>> spacing(np.array([0.0, 0.5, 1.0])), spacing(np.array([0.0, 0.1, 1.0]))
+    (0.5, None)
+    """
+    x = np.asarray(x, dtype=np.float64)
+    if x.size < 2:
+        return None
+    h = float(x[-1] - x[0]) / (x.size - 1)
+    line = x[0] + h * np.arange(x.size)
+    return h if h > 0 and bool(np.abs(x - line).max() <= _SLACK * h) else None
+
+
+def spans(x: np.ndarray) -> dict[str, Domain]:
+    """The domain that uniform coordinates fill under each placement.
+
+    >>> spans(np.array([1.0, 2.0]))["cell"]
+    (0.5, 2.5)
+    """
+    first, last = float(x[0]), float(x[-1])
+    h = (last - first) / (len(x) - 1)
+    return {
+        "endpoint": (first, last),
+        "cell": (first - h / 2, last + h / 2),
+        "periodic": (first, last + h),
+        "left": (first, last + h),
+        "interior": (first - h, last + h),
+    }
+
+
+def readings(x: np.ndarray, domain: Domain | None = None) -> dict[str, Domain]:
+    """The placements that coordinates admit, each with its domain.
+
+    With a domain: the placements whose nodes are x. Without: those whose ends are multiples of ½ or of π/2.
+    ``periodic`` and ``left`` have the same nodes, so they come together.
+
+    >>> readings(np.array([0.125, 0.375, 0.625, 0.875]))
+    {'cell': (0.0, 1.0)}
+    >>> sorted(readings(np.array([0.0, 0.25, 0.5, 0.75]), (0.0, 1.0)))
+    ['left', 'periodic']
+    """
+    x = np.asarray(x, dtype=np.float64)
+    h = spacing(x)
+    if h is None:
+        return {}
+    result: dict[str, Domain] = {}
+    for placement, ends in spans(x).items():
+        target = domain if domain is not None else _round_ends(ends)
+        if target is not None and max(abs(ends[0] - target[0]), abs(ends[1] - target[1])) <= _SLACK * h:
+            result[placement] = target
+    return result
+
+
+def _round_ends(ends: Domain) -> Domain | None:
+    """The nearest pair of multiples of ½, or of π/2 where that is nearer."""
+    candidates: list[Domain] = []
+    for unit in (0.5, np.pi / 2):
+        lo, hi = (round(end / unit) * unit for end in ends)
+        if hi > lo:
+            candidates.append((float(lo), float(hi)))
+    if not candidates:
+        return None
+    return min(candidates, key=lambda c: abs(c[0] - ends[0]) + abs(c[1] - ends[1]))

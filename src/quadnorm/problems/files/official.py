@@ -1,0 +1,52 @@
+"""Published files that cannot be generated: what they are called, where they come from, where they are looked for."""
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Release:
+    """Where published files come from, in words that outlive a host."""
+
+    title: str
+    doi: str
+    note: str
+
+
+FNO_DATA = Release(
+    title="Li et al., Fourier Neural Operator for Parametric Partial Differential Equations (ICLR 2021), data sets",
+    doi="10.48550/arXiv.2010.08895",
+    note="the authors' Darcy data are archived, as .pt files, as 'Darcy Flow Dataset', DOI 10.5281/zenodo.12784353; "
+    "quadnorm.problems.files.read_pt reads these",
+)
+RELEASES = {
+    "piececonst_r421_N1024_smooth1.mat": FNO_DATA,
+    "piececonst_r421_N1024_smooth2.mat": FNO_DATA,
+}
+
+
+def data_folder() -> Path:
+    """Where downloaded files are looked for: $QUADNORM_DATA, or the platform's folder for user data."""
+    chosen = os.environ.get("QUADNORM_DATA")
+    if chosen:
+        return Path(chosen)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "quadnorm" / "data"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "quadnorm"
+    return Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local" / "share")) / "quadnorm"
+
+
+def official_file(name: str, folder: str | Path | None = None) -> Path:
+    """The path of a published file; where it is absent, an error that says what to fetch and where to put it."""
+    place = Path(folder) if folder is not None else data_folder()
+    path = place / name
+    if path.exists():
+        return path
+    release = RELEASES.get(name)
+    source = f" It belongs to: {release.title}, DOI {release.doi} ({release.note})." if release else ""
+    raise FileNotFoundError(
+        f"{name} is not in {place}.{source} Put the file there, or set QUADNORM_DATA or folder= to the folder it is in."
+    )

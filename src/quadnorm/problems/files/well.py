@@ -1,0 +1,88 @@
+"""The Well's HDF5 files: scalars in ``t0_fields``, vectors in ``t1_fields``, tensors in ``t2_fields``.
+
+A dataset's axes are trajectory, time, space, component; an axis along which the field does not vary is not stored
+(attributes ``sample_varying``, ``time_varying``, ``dim_varying``). Coordinates are in ``dimensions``, and
+``boundary_conditions`` tells which axes are periodic. Nothing tells whether the nodes of the other axes are cell
+centres or include the ends: the coordinates decide, or the caller.
+
+Release: "The Well: a Large-Scale Collection of Diverse Physics Simulations for Machine Learning",
+DOI 10.48550/arXiv.2412.00568.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quadnorm.problems.files.assemble import Asked, assemble
+from quadnorm.problems.files.hdf5 import attributes, choose, loader, opened
+from quadnorm.problems.files.model import SPACE, Field, FieldFile
+
+_GROUPS = {"t0_fields": "", "t1_fields": "c", "t2_fields": "cd"}
+
+
+def read_well(
+    path: str | Path,
+    *,
+    fields: Sequence[str] | None = None,
+    placement: str | Sequence[str] | None = None,
+    domain: Any = None,
+    ignore_coordinates: bool = False,
+) -> FieldFile:
+    """One file of the Well; arguments as in :func:`quadnorm.problems.files.read_hdf5`."""
+    path = Path(path)
+    with opened(path) as file:
+        absent = [name for name in ("dimensions", "t0_fields") if name not in file]
+        if absent:
+            raise ValueError(f"{path}: no file of the Well, group {absent[0]!r} is missing; it holds {', '.join(file)}")
+        said = attributes(file)
+        names = [str(n) for n in attributes(file["dimensions"]).get("spatial_dims", [])]
+        if not names or any(n not in file["dimensions"] for n in names):
+            raise ValueError(
+                f"{path}: dimensions/spatial_dims names {names}, the group holds {list(file['dimensions'])}"
+            )
+        coordinates = {
+            letter: np.asarray(file[f"dimensions/{name}"][()])
+            for letter, name in zip(SPACE, names, strict=False)
+            if file[f"dimensions/{name}"].ndim == 1
+        }
+        times = np.asarray(file["dimensions/time"][()]) if "time" in file["dimensions"] else None
+        periodic = _periodic(file)
+        found = {
+            name: _field(path, file[group][name], group, name, len(names))
+            for group in _GROUPS
+            if group in file
+            for name in file[group]
+        }
+    count = said.get("n_trajectories")
+    for f in found.values():
+        if f.axes.startswith("n") and count is not None and f.shape[0] != count:
+            raise ValueError(f"{path}: n_trajectories is {count}, but {f.name!r} holds {f.shape[0]} samples")
+    chosen = {name: found[name] for name in choose(path, fields, list(found))}
+    known = [("periodic" if name in periodic else None) if placement is None else None for name in names]
+    asked = Asked(placement, domain, ignore_coordinates)
+    return assemble(path, "the_well", chosen, asked, coordinates, known, times, said)
+
+
+def _periodic(file: Any) -> set[str]:
+    """Names of the axes on which every boundary condition is periodic."""
+    kinds: dict[str, set[str]] = {}
+    for group in file.get("boundary_conditions", {}).values():
+        said = attributes(group)
+        for name in said.get("associated_dims", []):
+            kinds.setdefault(str(name), set()).add(str(said.get("bc_type", "")).lower())
+    return {name for name, types in kinds.items() if types == {"periodic"}}
+
+
+def _field(path: Path, data: Any, group: str, name: str, dim: int) -> Field:
+    said = attributes(data)
+    varies = said.get("dim_varying", [True] * dim)
+    axes = "n" * bool(said.get("sample_varying", True)) + "t" * bool(said.get("time_varying", True))
+    axes += "".join(letter for letter, v in zip(SPACE, varies, strict=False) if v) + _GROUPS[group]
+    if len(axes) != data.ndim:
+        raise ValueError(
+            f"{path}: {group}/{name} has shape {data.shape}, its attributes promise {len(axes)} axes ({axes}: "
+            "n sample, t time, x y z space, c d components)"
+        )
+    return Field(name, axes, tuple(data.shape), loader(path, f"{group}/{name}"), path)

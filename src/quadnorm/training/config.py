@@ -1,0 +1,210 @@
+"""What a training run is: frozen, validated, every default in one place."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from quadnorm._suggest import unknown
+
+# Learning rates of the paper; it leaves Transolver's open, and 3e-4 is the attention models' value.
+LEARNING_RATES = {"fno": 5e-4, "galerkin": 3e-4, "transolver": 3e-4}
+
+# Settings that say how a run is carried out, not what is computed: they may change when it is resumed.
+CIRCUMSTANCES = ("threads", "device", "save", "tensorboard")
+
+Positive = Annotated[int, Field(ge=1)]
+Resolution = Positive | tuple[Positive, ...]
+
+
+def _several(value: Any) -> Any:
+    return [value] if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Resolutions = Annotated[tuple[Resolution, ...], BeforeValidator(_several)]
+
+
+class Section(BaseModel):
+    """A part of a config: immutable, and a key it does not know is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class ProblemConfig(Section):
+    """Where the data come from: a problem's name, its parameters and the seed of its random streams."""
+
+    name: str = "darcy"
+    params: dict[str, Any] = {}
+    seed: Annotated[int, Field(ge=0)] = 0
+    cache: bool = True  # keep solved instances on disk; problems that are read from files or cheap to draw need not
+
+
+class OperatorConfig(Section):
+    """The model: ``fno``, ``galerkin`` or ``transolver``, with its constructor's arguments, among them ``norm``."""
+
+    name: str = "fno"
+    params: dict[str, Any] = {}
+
+    @field_validator("name")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name.lower() not in LEARNING_RATES:
+            raise ValueError(unknown("operator", name, LEARNING_RATES))
+        return name.lower()
+
+
+class ResolutionsConfig(Section):
+    """Grids, each the samples per axis or one number for every axis.
+
+    With several training grids an epoch visits ``per_epoch`` of them, in turn, and its batches alternate between
+    these; every sample is seen once per epoch. Default: all of them in every epoch.
+    """
+
+    train: Resolutions = (33,)
+    val: Resolutions | None = None  # default: the training grids; the mean over them decides
+    test: Resolutions | None = None  # default: the training grids
+    per_epoch: Positive | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> ResolutionsConfig:
+        for name, grids in (("train", self.train), ("val", self.val), ("test", self.test)):
+            if grids is not None and not grids:
+                raise ValueError(f"{name} is empty; give at least one grid, such as 33")
+            if grids is not None and len(set(grids)) < len(grids):
+                raise ValueError(f"{name} names a grid twice: {list(grids)}")
+        if self.per_epoch is not None and self.per_epoch > len(self.train):
+            raise ValueError(f"per_epoch is {self.per_epoch}, but there are only {len(self.train)} training grids")
+        return self
+
+
+class SamplesConfig(Section):
+    """How many instances each split has, and the index of its first.
+
+    By default the test split comes first, then validation, then training, so that a larger training set leaves the
+    other two as they are. The splits must not overlap: early stopping never sees a test sample.
+    """
+
+    train: Positive = 900
+    val: Positive = 100
+    test: Positive = 200
+    train_from: Annotated[int, Field(ge=0)] | None = None
+    val_from: Annotated[int, Field(ge=0)] | None = None
+    test_from: Annotated[int, Field(ge=0)] | None = None
+
+    def indices(self, split: Literal["train", "val", "test"]) -> range:
+        """Sample indices of a split.
+
+        >>> SamplesConfig(train=900, val=100, test=200).indices("train")
+        range(300, 1200)
+        """
+        defaults = {"test": 0, "val": self.test, "train": self.test + self.val}
+        given: int | None = getattr(self, f"{split}_from")
+        first = defaults[split] if given is None else given
+        return range(first, first + int(getattr(self, split)))
+
+    @model_validator(mode="after")
+    def _check(self) -> SamplesConfig:
+        ranges = sorted((self.indices(s).start, self.indices(s).stop, s) for s in ("train", "val", "test"))
+        for (a, b, one), (c, d, other) in pairwise(ranges):
+            if c < b:
+                raise ValueError(
+                    f"{one} takes samples {a}..{b - 1} and {other} takes {c}..{d - 1}; the splits must not overlap"
+                )
+        return self
+
+
+class OptimiserConfig(Section):
+    """AdamW, with gradients clipped to a total norm. ``lr`` unset: the paper's rate for the operator."""
+
+    lr: Annotated[float, Field(gt=0)] | None = None
+    weight_decay: Annotated[float, Field(ge=0)] = 1e-4
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
+    eps: Annotated[float, Field(gt=0)] = 1e-8
+    clip: Annotated[float, Field(gt=0)] | None = 1.0
+
+
+class ScheduleConfig(Section):
+    """Linear warm-up, then a cosine down to ``final`` × lr at the last step.
+
+    ``warmup`` is in epochs and may be a fraction. Unset: 10 as in the paper, but at most a tenth of the run.
+    """
+
+    warmup: Annotated[float, Field(ge=0)] | None = None
+    final: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+
+class SaveConfig(Section):
+    """How often the resumable checkpoint is written: every ``epochs``, and also every ``steps`` if given."""
+
+    epochs: Positive = 1
+    steps: Positive | None = None
+
+
+class TrainConfig(Section):
+    """One training run. Every default is the paper's protocol, or says in its section what was chosen.
+
+    >>> config = TrainConfig(operator={"name": "galerkin", "params": {"norm": "quad"}}, epochs=50)
+    >>> config.lr, config.warmup_epochs
+    (0.0003, 5.0)
+    """
+
+    problem: ProblemConfig = ProblemConfig()
+    operator: OperatorConfig = OperatorConfig()
+    resolutions: ResolutionsConfig = ResolutionsConfig()
+    samples: SamplesConfig = SamplesConfig()
+    optimiser: OptimiserConfig = OptimiserConfig()
+    schedule: ScheduleConfig = ScheduleConfig()
+    loss: Literal["plain", "weighted"] = "plain"  # relative L²: samples counted alike, or weighted by the quadrature
+    batch: Positive = 20
+    epochs: Positive = 200
+    patience: Positive | None = 30  # epochs without a better validation error; null: never stop early
+    seed: Annotated[int, Field(ge=0)] = 0  # initial weights and batch order
+    dtype: Literal["float32", "float64"] = "float32"
+    threads: Positive | None = None  # null: as torch finds it
+    device: str = "cpu"
+    save: SaveConfig = SaveConfig()
+    tensorboard: bool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> TrainConfig:
+        if self.warmup_epochs >= self.epochs:
+            raise ValueError(f"schedule.warmup is {self.warmup_epochs:g} epochs of {self.epochs}; it must end before")
+        return self
+
+    @property
+    def lr(self) -> float:
+        """The peak learning rate."""
+        if self.optimiser.lr is not None:
+            return self.optimiser.lr
+        return LEARNING_RATES[self.operator.name]
+
+    @property
+    def warmup_epochs(self) -> float:
+        """Length of the warm-up, in epochs."""
+        return min(10.0, self.epochs / 10) if self.schedule.warmup is None else self.schedule.warmup
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches per epoch; the last may be smaller."""
+        return -(-self.samples.train // self.batch)
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps of the whole run, if it is not stopped early."""
+        return self.epochs * self.steps_per_epoch
+
+    @property
+    def val_resolutions(self) -> tuple[int | tuple[int, ...], ...]:
+        """Grids of the validation."""
+        return self.resolutions.val or self.resolutions.train
+
+    @property
+    def test_resolutions(self) -> tuple[int | tuple[int, ...], ...]:
+        """Grids of the test."""
+        return self.resolutions.test or self.resolutions.train
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the result: everything but the circumstances (threads, device, saving, logging)."""
+        return {k: v for k, v in self.model_dump(mode="json").items() if k not in CIRCUMSTANCES}

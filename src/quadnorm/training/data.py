@@ -1,0 +1,83 @@
+"""Tensors of a config, and the order in which a run sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from quadnorm.problems import Problem, problem
+from quadnorm.training.config import TrainConfig
+
+Grid = int | tuple[int, ...]
+Split = Literal["train", "val", "test"]
+Pairs = dict[Grid, tuple[Tensor, Tensor]]
+Progress = Callable[[int, int], None]
+
+
+def problem_of(config: TrainConfig) -> Problem:
+    """The problem of a config; what is wrong with its name or parameters is a ValueError."""
+    try:
+        return problem(config.problem.name, **config.problem.params)
+    except TypeError as error:
+        raise ValueError(f"problem.params: {error}") from error
+
+
+def samples(
+    config: TrainConfig, split: Split, grids: Sequence[Grid], p: Problem | None = None, progress: Progress | None = None
+) -> Pairs:
+    """Input (n, C_in, *grid) and output (n, C_out, *grid) of a split at each grid; the same instances at all."""
+    p = problem_of(config) if p is None else p
+    indices, dtype = config.samples.indices(split), getattr(torch, config.dtype)
+    if config.problem.cache:
+        pairs = p.dataset_many(indices, grids, config.problem.seed, dtype=dtype, progress=progress)
+    else:
+        pairs = p.sample_many(indices, grids, config.problem.seed, dtype=dtype)
+    for grid, pair in zip(grids, pairs, strict=True):
+        for side, values in zip("xy", pair, strict=True):
+            bad = (~torch.isfinite(values.flatten(1)).all(1)).nonzero()[:, 0]
+            if len(bad):
+                raise ValueError(
+                    f"{p.name}: {len(bad)} of {len(values)} {split} samples hold NaN or infinite values in {side} at "
+                    f"{grid}, the first is sample {indices[int(bad[0])]}"
+                )
+    return dict(zip(grids, pairs, strict=True))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Which samples a step takes, and the grid they are seen on."""
+
+    grid: Grid
+    index: Tensor  # (≤ batch,), positions in the training split
+
+
+def batches(config: TrainConfig, epoch: int, start: int = 0) -> Iterator[Batch]:
+    """The batches of an epoch from its step ``start`` on: a function of the seed and the epoch, with no state to lose.
+
+    With several training grids the epoch's batches take turns among ``per_epoch`` of them, which shift from epoch to
+    epoch; the order of the samples is the same as with one grid.
+    """
+    order = np.random.Generator(np.random.Philox(np.random.SeedSequence((config.seed, epoch))))
+    index = torch.from_numpy(order.permutation(config.samples.train))
+    grids = epoch_grids(config, epoch)
+    for step in range(start, config.steps_per_epoch):
+        yield Batch(grids[step % len(grids)], index[step * config.batch : (step + 1) * config.batch])
+
+
+def epoch_grids(config: TrainConfig, epoch: int) -> tuple[Grid, ...]:
+    """The training grids that an epoch visits.
+
+    >>> config = TrainConfig(resolutions={"train": [17, 33, 65], "per_epoch": 2})
+    >>> [epoch_grids(config, e) for e in range(3)]
+    [(17, 33), (65, 17), (33, 65)]
+    """
+    grids = config.resolutions.train
+    k = config.resolutions.per_epoch or len(grids)
+    # Starting elsewhere each time also shares out the odd batch when the steps do not divide by the grids.
+    first = epoch * k if k < len(grids) else epoch
+    return tuple(grids[(first + j) % len(grids)] for j in range(k))

@@ -1,0 +1,50 @@
+"""Relative L² errors, one per sample."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from quadnorm.measures import PLACEMENTS, Grid
+
+
+def relative_l2(prediction: Tensor, truth: Tensor, weights: Tensor | None = None) -> Tensor:
+    """‖p − u‖ / ‖u‖ for each sample, where ‖v‖² = Σ_c Σ_i w_i |v_ci|².
+
+    ``prediction`` and ``truth`` are (B, C, *spatial), ``weights`` (*spatial) or None for equal ones; returns (B,).
+    Their common scale cancels.
+
+    >>> u = torch.tensor([[[3.0, 4.0]]])
+    >>> relative_l2(torch.zeros_like(u), u), relative_l2(u + torch.tensor([5.0, 0.0]), u)
+    (tensor([1.]), tensor([1.]))
+    """
+    if prediction.shape != truth.shape:
+        raise ValueError(
+            f"the prediction has shape {tuple(prediction.shape)}, the truth {tuple(truth.shape)}; they must agree"
+        )
+    error = prediction - truth
+    if weights is not None:
+        root = weights.sqrt()
+        error, truth = error * root, truth * root
+    # vector_norm has gradient 0 where the error is exactly 0, a plain square root has NaN there. A sample whose truth
+    # vanishes has no relative error: the ratio is then infinite or NaN, not a silent zero.
+    return torch.linalg.vector_norm(error.flatten(1), dim=1) / torch.linalg.vector_norm(truth.flatten(1), dim=1)
+
+
+def placement_weights(placement: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float64) -> Tensor:
+    """Quadrature weights on [0, 1]^d for the nodes of a placement; they sum to 1.
+
+    >>> placement_weights("endpoint", (3,))
+    tensor([0.2500, 0.5000, 0.2500], dtype=torch.float64)
+    >>> placement_weights("interior", (3,))
+    tensor([0.3750, 0.2500, 0.3750], dtype=torch.float64)
+    """
+    if placement in PLACEMENTS:
+        return Grid(placement).weights(shape, dtype=dtype)
+    if placement != "interior":
+        raise ValueError(
+            f"no quadrature is known for nodes placed {placement!r}; known: {', '.join(PLACEMENTS)}, interior"
+        )
+    # Control volumes: the end cells reach to the boundary.
+    axes = [torch.arange(1, n + 1, dtype=torch.float64) / (n + 1) for n in shape]
+    return Grid.from_coordinates(*axes, bounds=[(0.0, 1.0)] * len(shape)).weights(shape, dtype=dtype)

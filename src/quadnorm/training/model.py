@@ -1,0 +1,110 @@
+"""The operator of a config, and the module that carries its normalisers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from quadnorm._suggest import unknown
+from quadnorm.training.config import TrainConfig
+
+SIZES = ("in_channels", "out_channels", "dim", "placement")  # decided by the problem
+
+
+class Normalised(nn.Module):
+    """An operator between scalar normalisers: y = μ_y + σ_y · G((x − μ_x)/σ_x), one μ and σ per channel.
+
+    Scalars, because a mean field on one grid says nothing on another. They are buffers, so that they are saved with the
+    weights: inputs and outputs are in the problem's own units.
+
+    x (B, C_in, *spatial) -> y (B, C_out, *spatial)
+
+    >>> half = Normalised(nn.Identity(), 1, 1)
+    >>> half.fit(torch.tensor([[[0.0, 4.0]]]), torch.tensor([[[1.0, 3.0]]]))
+    >>> half(torch.tensor([[[0.0, 4.0]]]))
+    tensor([[[1., 3.]]])
+    """
+
+    x_mean: Tensor
+    x_std: Tensor
+    y_mean: Tensor
+    y_std: Tensor
+
+    def __init__(self, operator: nn.Module, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.operator = operator
+        for side, channels in (("x", in_channels), ("y", out_channels)):
+            self.register_buffer(f"{side}_mean", torch.zeros(channels))
+            self.register_buffer(f"{side}_std", torch.ones(channels))
+
+    def fit(self, x: Tensor, y: Tensor) -> None:
+        """Take μ and σ of every channel from samples x (B, C_in, *spatial) and y (B, C_out, *spatial)."""
+        for side, values in (("x", x), ("y", y)):
+            mean, std = moments(values)
+            getattr(self, f"{side}_mean").copy_(mean)
+            getattr(self, f"{side}_std").copy_(std)
+
+    def forward(self, x: Tensor, **options: Any) -> Tensor:
+        encoded = (x - _channels(self.x_mean, x)) / _channels(self.x_std, x)
+        y: Tensor = self.operator(encoded, **options)
+        return y * _channels(self.y_std, y) + _channels(self.y_mean, y)
+
+
+def moments(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each channel, (C,) each, over samples and space, in float64.
+
+    A channel that does not vary has σ = 1: it becomes 0 and stays finite.
+    """
+    rows = values.transpose(0, 1).flatten(1)  # (C, B·N)
+    mean = torch.stack([row.double().mean() for row in rows])
+    std = torch.stack([(row.double() - m).square().mean().sqrt() for row, m in zip(rows, mean, strict=True)])
+    # Rounding leaves a constant channel a σ of about 1e-7·|μ| in float32; dividing by it would amplify noise.
+    return mean, torch.where(std > 1e-6 * mean.abs(), std, torch.ones_like(std))
+
+
+def _channels(v: Tensor, x: Tensor) -> Tensor:
+    return v.reshape(-1, *[1] * (x.ndim - 2))
+
+
+def operator_class(name: str) -> Callable[..., nn.Module]:
+    """The class of an operator, by its name in a config."""
+    from quadnorm import operators
+
+    table: dict[str, Callable[..., nn.Module]] = {
+        "fno": operators.FNO,
+        "galerkin": operators.GalerkinTransformer,
+        "transolver": operators.Transolver,
+    }
+    if name not in table:
+        raise ValueError(unknown("operator", name, table))
+    return table[name]
+
+
+def build_model(config: TrainConfig, in_channels: int, out_channels: int, dim: int, placement: str) -> Normalised:
+    """The untrained model of a config; its weights come from ``config.seed`` alone.
+
+    What the problem decides (channels, dimension, node placement) is filled in; everything else is checked against the
+    operator's own arguments.
+    """
+    name, params = config.operator.name, dict(config.operator.params)
+    make = operator_class(name)
+    known = inspect.signature(make).parameters
+    for key in params:
+        if key not in known:
+            raise ValueError(f"operator.params for {name}: " + unknown("parameter", key, set(known) - set(SIZES)))
+    sizes = {"in_channels": in_channels, "out_channels": out_channels, "dim": dim, "placement": placement}
+    for key in ("in_channels", "out_channels"):
+        if key in params:
+            raise ValueError(f"operator.params.{key} is decided by the problem ({sizes[key]}); leave it out")
+    params = {**{k: v for k, v in sizes.items() if k in known}, **params}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        try:
+            operator = make(**params)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"operator.params for {name}: {error}") from error
+    return Normalised(operator, in_channels, out_channels).to(getattr(torch, config.dtype))

@@ -33,22 +33,33 @@ PLACEMENTS = {
 }
 
 
+def axis_fractions(placement: str, n: int) -> tuple[npt.NDArray[np.int64], int]:
+    """Coordinates in [0, 1] of the n nodes of one axis as exact fractions: numerators and their common denominator.
+
+    >>> numerators, denominator = axis_fractions("cell", 4)
+    >>> numerators.tolist(), denominator
+    ([1, 3, 5, 7], 8)
+    """
+    j = np.arange(n, dtype=np.int64)
+    if placement == "endpoint":
+        return j, n - 1
+    if placement == "cell":
+        return 2 * j + 1, 2 * n
+    if placement in ("periodic", "left"):
+        return j, n
+    if placement == "interior":
+        return j + 1, n + 1
+    raise ValueError(unknown("placement", placement, PLACEMENTS))
+
+
 def axis_nodes(placement: str, n: int) -> npt.NDArray[np.float64]:
     """Coordinates in [0, 1] of the n nodes of one axis.
 
     >>> axis_nodes("cell", 4).tolist()
     [0.125, 0.375, 0.625, 0.875]
     """
-    j = np.arange(n, dtype=np.float64)
-    if placement == "endpoint":
-        return j / (n - 1)
-    if placement == "cell":
-        return (j + 0.5) / n
-    if placement in ("periodic", "left"):
-        return j / n
-    if placement == "interior":
-        return (j + 1) / (n + 1)
-    raise ValueError(unknown("placement", placement, PLACEMENTS))
+    numerators, denominator = axis_fractions(placement, n)
+    return numerators / denominator
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,218 @@
+"""Instances on disk: made once, checked when read, safe to share and to kill.
+
+    <cache>/<problem>/<key>/seed-<s>/block-<b>/   one .npy per array, and block.json with sizes and checksums
+    <cache>/<problem>/<key>/problem.json          the parameters, for people
+
+The key is a hash of the problem's parameters and of the source of the modules that decide its numbers, so a changed
+solver never reads an old file. A block holds the instances of the samples b·B … b·B+B−1, before any grid: every
+resolution is served from the same files. A block is written under another name and renamed when complete, so a killed or
+concurrent writer leaves either nothing or a whole block.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quadnorm.problems.base import Array, Problem, checked_seed
+
+Progress = Callable[[int, int], None]  # (samples ready, samples wanted)
+
+_log = logging.getLogger("quadnorm")
+_FORMAT = 1
+_checked: dict[Path, tuple[int, ...]] = {}  # blocks whose checksums this process has verified, with their stamps
+
+
+def location() -> Path:
+    """Where instances are kept: $QUADNORM_CACHE, or the user's cache directory of the platform."""
+    given = os.environ.get("QUADNORM_CACHE")
+    if given:
+        return Path(given).expanduser()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "quadnorm"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "quadnorm"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "quadnorm"
+
+
+def folder(p: Problem) -> Path:
+    """The directory of a problem with its parameters and its present code."""
+    text = json.dumps([_FORMAT, p.key(), code_version(type(p))])
+    return location() / p.name / hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
+
+
+def make(
+    p: Problem, count: int, seed: int = 0, *, start: int = 0, workers: int = 1, progress: Progress | None = None
+) -> Path:
+    """Make the samples start … start+count−1, skipping blocks that exist; returns the directory of the problem.
+
+    Killed at any moment, it goes on where it was when called again. ``progress(ready, wanted)`` is called per block.
+    """
+    for _ in instances(p, range(start, start + count), checked_seed(seed), workers=workers, progress=progress):
+        pass
+    return folder(p)
+
+
+def instances(
+    p: Problem, indices: Sequence[int], seed: int = 0, *, workers: int = 1, progress: Progress | None = None
+) -> Iterator[dict[str, Array]]:
+    """Instances of the samples, in the order asked for, some at a time: memory-mapped, or made and kept."""
+    wanted, ready = p.indices(indices), 0
+    for number, run in groupby(wanted, key=lambda i: i // p.block):
+        part = [i - number * p.block for i in run]
+        block = _read(p, seed, number)
+        if block is None:
+            block = _write(p, seed, number, workers)
+        ready += len(part)
+        if progress is not None:
+            progress(ready, len(wanted))
+        whole = part == list(range(part[0], part[0] + len(part)))  # a slice stays a view of the mapped file
+        at: Any = slice(part[0], part[0] + len(part)) if whole else part
+        yield {name: array[at] for name, array in block.items()}
+
+
+def clean(p: Problem | None = None) -> int:
+    """Delete the instances of one problem (with its parameters and present code), or everything; returns the bytes freed."""
+    where = location() if p is None else folder(p)
+    if p is None and where.exists() and not _ours(where):
+        raise ValueError(
+            f"{where} holds files that are not this cache's; nothing was deleted. Point $QUADNORM_CACHE at a directory "
+            f"of its own, or delete what you do not need by hand"
+        )
+    freed = size(p)
+    shutil.rmtree(where, ignore_errors=True)
+    _checked.clear()
+    return freed
+
+
+def size(p: Problem | None = None) -> int:
+    """Bytes on disk, of one problem or of everything."""
+    where = location() if p is None else folder(p)
+    return sum(f.stat().st_size for f in where.rglob("*") if f.is_file())
+
+
+def ready(p: Problem, seed: int = 0) -> int:
+    """How many samples of a seed are on disk (unchecked)."""
+    return p.block * sum(1 for _ in _seed(p, seed).glob("block-??????/block.json"))
+
+
+@lru_cache
+def code_version(cls: type[Problem]) -> str:
+    """A hash of the code that decides a problem's numbers: its own module and those it names in ``code``.
+
+    Comments, docstrings and layout do not count: the hash is that of the syntax tree without them.
+    """
+    room = Path(__file__).parent
+    own = sys.modules[cls.__module__].__file__
+    files = [Path(own)] if own else []
+    digest = hashlib.blake2b(digest_size=16)
+    for file in [*files, *(room / f"{name}.py" for name in sorted({"base", "streams", *cls.code}))]:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            body = getattr(node, "body", None)
+            if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
+                value = body[0].value
+                if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    value.value = ""
+        digest.update(ast.dump(tree).encode())
+    return digest.hexdigest()
+
+
+def _ours(where: Path) -> bool:
+    from quadnorm.problems import problem_names
+
+    return all(entry.is_dir() and entry.name in problem_names() for entry in where.iterdir())
+
+
+def _seed(p: Problem, seed: int) -> Path:
+    return folder(p) / f"seed-{seed}"
+
+
+def _block(p: Problem, seed: int, number: int) -> Path:
+    return _seed(p, seed) / f"block-{number:06d}"
+
+
+def _read(p: Problem, seed: int, number: int) -> dict[str, Array] | None:
+    """A block that is whole and unchanged since it was written, memory-mapped; None if there is none."""
+    path = _block(p, seed, number)
+    try:
+        return _open(path)
+    except FileNotFoundError:
+        if not path.exists():
+            return None
+        problem = "files are missing"
+    except (OSError, ValueError, KeyError) as error:
+        problem = str(error)
+    aside = Path(tempfile.mkdtemp(prefix=f"{path.name}.damaged-", dir=path.parent))
+    try:
+        path.rename(aside / path.name)
+    except OSError:  # another process has just done so
+        aside.rmdir()
+        return _read(p, seed, number) if path.exists() else None
+    _log.warning("%s is damaged (%s): set aside as %s, its samples are made again", path, problem, aside)
+    return None
+
+
+def _open(path: Path) -> dict[str, Array]:
+    record = json.loads((path / "block.json").read_text(encoding="utf-8"))
+    files = {name: path / f"{name}.npy" for name in record["checksums"]}
+    stats = [f.stat() for f in files.values()]
+    stamp = tuple(v for s in stats for v in (s.st_size, s.st_mtime_ns))
+    if _checked.get(path) != stamp:  # a checksum costs as much as reading the file: once per process and file
+        for name, file in files.items():
+            if _checksum(file) != record["checksums"][name]:
+                raise ValueError(f"checksum of {file.name} does not agree")
+        _checked[path] = stamp
+    return {name: np.load(file, mmap_mode="r", allow_pickle=False) for name, file in files.items()}
+
+
+def _write(p: Problem, seed: int, number: int, workers: int) -> dict[str, Array]:
+    block = p.instances(range(number * p.block, (number + 1) * p.block), seed, workers=workers)
+    path = _block(p, seed, number)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    try:
+        checksums = {}
+        for name, array in block.items():
+            file = temporary / f"{name}.npy"
+            np.save(file, np.asarray(array, dtype=p.stored.get(name, array.dtype)), allow_pickle=False)
+            checksums[name] = _checksum(file)
+        (temporary / "block.json").write_text(json.dumps({"checksums": checksums}), encoding="utf-8")
+        _describe(p)
+        try:
+            temporary.rename(path)
+        except OSError:
+            # Another process was faster; its bits are the same. Anything else that stops a rename is an error.
+            if not path.exists():
+                raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return _open(path)
+
+
+def _describe(p: Problem) -> None:
+    file = folder(p) / "problem.json"
+    if not file.exists():
+        text = json.dumps({"problem": p.name, "parameters": p.parameters(), "code": code_version(type(p))}, indent=2)
+        descriptor, name = tempfile.mkstemp(dir=folder(p))
+        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+            out.write(text)
+        os.replace(name, file)
+
+
+def _checksum(file: Path) -> str:
+    with file.open("rb") as source:
+        return hashlib.file_digest(source, "sha256").hexdigest()

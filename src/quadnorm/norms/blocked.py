@@ -1,0 +1,196 @@
+"""The kernel in torch operations, for every device and dtype: blocks that stay in the cache instead of temporaries as large as x.
+
+A CPU block holds :data:`BLOCK` numbers; other devices take everything at once. Shapes as in :mod:`quadnorm.norms.formula`, with x and g
+contiguous (B, C, N). Statistics are one tensor (3, B, G) with high and low part of the mean and the reciprocal standard deviation.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from quadnorm.norms.formula import statistics_dtype
+
+BLOCK = 2**18  # 1 MiB of float32: two such buffers fit a common L2 cache
+
+
+def forward(
+    x: Tensor, w: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int, eps: float, centre: bool
+) -> tuple[Tensor, Tensor]:
+    """Output (B, C, N) and statistics (3, B, G)."""
+    B, C, N = x.shape
+    D, dtype = C // groups, statistics_dtype(x)
+    y = torch.empty_like(x)
+    stats = torch.empty(3, B * groups, dtype=dtype, device=x.device)
+    xr, yr = x.reshape(B * groups, D, N), y.reshape(B * groups, D, N)
+    buffers = _Buffers(xr, dtype, 2)
+    for rows in _rows(xr):
+        ws = _row_weights(w, rows, groups)
+        stats[:, rows] = _statistics(xr[rows], ws, eps, centre, buffers)
+        high, low, rstd = stats[:, rows, None, None]
+        scale, shift = _affine(rstd, weight, bias, rows, groups)
+        for part in _parts(xr[rows]):
+            d = buffers.deviations(xr[rows][part], high, 0)
+            d.sub_(low).mul_(scale[:, part[1]])
+            yr[rows][part] = d if shift is None else d.add_(shift[:, part[1]])
+    return y, stats.reshape(3, B, groups)
+
+
+def backward(
+    g: Tensor, x: Tensor, w: Tensor, weight: Tensor | None, stats: Tensor, centre: bool
+) -> tuple[Tensor, Tensor]:
+    """Gradient (B, C, N) for the input, and Σ g and Σ g·ŷ over the samples, (2, B, C)."""
+    B, C, N = x.shape
+    groups = stats.shape[2]
+    D, dtype = C // groups, stats.dtype
+    dx = torch.empty_like(x)
+    sums = torch.empty(2, B * groups, D, dtype=dtype, device=x.device)
+    xr, gr, dr = (t.reshape(B * groups, D, N) for t in (x, g, dx))
+    flat = stats.reshape(3, B * groups)
+    buffers = _Buffers(xr, dtype, 3)
+    for rows in _rows(xr):
+        high, low, rstd = flat[:, rows, None, None]
+        ws = _row_weights(w, rows, groups)
+        sums[:, rows] = 0
+        for part in _parts(xr[rows]):
+            d = buffers.deviations(xr[rows][part], high, 0)
+            gs = buffers.load(gr[rows][part], 2)
+            sums[0, rows][part[:2]] += gs.sum(2)
+            sums[1, rows][part[:2]] += torch.mul(d, gs, out=buffers[1, d.shape]).sum(2)
+        sums[1, rows] = (sums[1, rows] - low[:, 0] * sums[0, rows]) * rstd[:, 0]
+        scale, _ = _affine(rstd, weight, None, rows, groups)
+        h, hx = (sums[:, rows, :, None] * scale).sum(2, keepdim=True) / D
+        slope = -rstd * hx
+        offset = (-h if centre else 0) - slope * low
+        for part in _parts(xr[rows]):
+            d = buffers.deviations(xr[rows][part], high, 0)
+            gs = buffers.load(gr[rows][part], 2)
+            d.mul_(slope).add_(offset).mul_(ws[..., part[2]])
+            out = dr[rows][part]
+            if out.dtype == dtype:
+                torch.mul(gs, scale[:, part[1]], out=out).add_(d)
+            else:
+                out.copy_(d.addcmul_(gs, scale[:, part[1]]))
+    return dx, sums.reshape(2, B, C)
+
+
+class _Buffers:
+    """Scratch space for one block, made once."""
+
+    def __init__(self, x: Tensor, dtype: torch.dtype, number: int) -> None:
+        size = max((x[rows][part].numel() for rows in _rows(x) for part in _parts(x[rows])), default=0)
+        self.dtype = dtype
+        self.space = [torch.empty(size, dtype=dtype, device=x.device) for _ in range(number)]
+
+    def __getitem__(self, key: tuple[int, torch.Size]) -> Tensor:
+        k, shape = key
+        return self.space[k][: shape.numel()].view(shape)
+
+    def deviations(self, x: Tensor, high: Tensor, k: int) -> Tensor:
+        out = self[k, x.shape]
+        return torch.sub(x, high, out=out) if x.dtype == self.dtype else out.copy_(x).sub_(high)
+
+    def load(self, g: Tensor, k: int) -> Tensor:
+        return g if g.dtype == self.dtype else self[k, g.shape].copy_(g)
+
+
+def _limit(x: Tensor) -> int:
+    return BLOCK if x.device.type == "cpu" else max(x.numel(), 1)
+
+
+def _rows(x: Tensor) -> Iterator[slice]:
+    """As many whole rows of x (R, D, N) as fit a block, at least one."""
+    R, D, N = x.shape
+    step = max(1, _limit(x) // max(1, D * N))
+    for r in range(0, R, step):
+        yield slice(r, min(r + step, R))
+
+
+def _parts(x: Tensor) -> list[tuple[slice, slice, slice]]:
+    """Rows that do not fit a block, cut into channels, and channels that do not fit, into runs of samples."""
+    _, D, N = x.shape
+    limit = _limit(x)
+    if x.numel() <= limit:
+        return [(slice(None), slice(None), slice(None))]
+    c_step, n_step = max(1, limit // N), min(N, limit)
+    return [
+        (slice(None), slice(c, min(c + c_step, D)), slice(n, min(n + n_step, N)))
+        for c in range(0, D, c_step)
+        for n in range(0, N, n_step)
+    ]
+
+
+def _row_weights(w: Tensor, rows: slice, groups: int) -> Tensor:
+    """(N,) if shared, else (R, 1, N)."""
+    if w.shape[0] == 1:
+        return w[0]
+    return w[torch.arange(rows.start, rows.stop, device=w.device) // groups, None]
+
+
+def _affine(
+    rstd: Tensor, weight: Tensor | None, bias: Tensor | None, rows: slice, groups: int
+) -> tuple[Tensor, Tensor | None]:
+    """rstd·γ (R, D or 1, 1) and β (R or 1, D, 1) of some rows."""
+    if weight is None and bias is None:
+        return rstd.expand(-1, 1, 1), None
+    group = torch.arange(rows.start, rows.stop, device=rstd.device) % groups
+    scale = rstd if weight is None else rstd * weight.reshape(groups, -1, 1)[group]
+    return scale, None if bias is None else bias.reshape(groups, -1, 1)[group]
+
+
+def _weighted_sum(x: Tensor, w: Tensor) -> Tensor:
+    """Σ_i w_i x_i for x (R, D, N) and w (N,) or (R, 1, N): (R, D). A matrix product runs at memory speed."""
+    R, D, N = x.shape
+    if w.ndim == 1:
+        return torch.mv(x.reshape(R * D, N), w).reshape(R, D)
+    return torch.bmm(x, w.mT)[..., 0]
+
+
+def _statistics(x: Tensor, w: Tensor, eps: float, centre: bool, buffers: _Buffers) -> Tensor:
+    """High and low part of the mean, and rstd, of rows x (R, D, N): (3, R)."""
+    if not centre:
+        square = _second_moments(x, w, None, buffers)
+        zero = torch.zeros_like(square)
+        return torch.stack([zero, zero, torch.rsqrt(square + eps)])
+    where = w.argmax() if w.ndim == 1 else w[:, 0].argmax(1)
+    first = x[:, 0]
+    high = (first[:, where] if w.ndim == 1 else first.gather(1, where[:, None])[:, 0]).to(buffers.dtype)
+    low, variance = _shifted_moments(x, w, high, buffers)
+    far = low * low > 16 * variance
+    # The pivot was untypical, and the large difference cost digits: once more, from the mean. Elsewhere than on a CPU asking costs more than doing.
+    if x.device.type != "cpu" or bool(far.any()):
+        high = high + low
+        low, variance = _shifted_moments(x, w, high, buffers)
+    mean = high + low  # and what the addition lost (Knuth's two-sum)
+    part = mean - high
+    rest = (high - (mean - part)) + (low - part)
+    rest = torch.where(torch.isfinite(rest), rest, torch.zeros_like(rest))
+    return torch.stack([mean, rest, torch.rsqrt(variance + eps)])
+
+
+def _shifted_moments(x: Tensor, w: Tensor, high: Tensor, buffers: _Buffers) -> tuple[Tensor, Tensor]:
+    """Mean − high and variance of each row (R,), each part of a row about its own mean, merged by Chan's formula."""
+    masses, means, seconds = [], [], []
+    for part in _parts(x):
+        d = buffers.deviations(x[part], high[:, None, None], 0)
+        ws = w[..., part[2]]
+        mass = ws.sum(-1) if ws.shape[-1] < x.shape[2] else torch.ones((), dtype=w.dtype, device=w.device)
+        mean = _weighted_sum(d, ws) / torch.where(mass > 0, mass, torch.ones_like(mass))  # (R, channels of the part)
+        d.sub_(mean[..., None])
+        seconds.append(_weighted_sum(torch.mul(d, d, out=buffers[1, d.shape]), ws))
+        means.append(mean)
+        masses.append(mass.expand_as(mean))
+    m, mu, s = (torch.cat(v, 1) for v in (masses, means, seconds))
+    share = m / m.sum(1, keepdim=True)
+    low = (share * mu).sum(1)
+    variance = s.sum(1) / m.sum(1) + (share * (mu - low[:, None]).square()).sum(1)
+    return low, variance
+
+
+def _second_moments(x: Tensor, w: Tensor, high: Tensor | None, buffers: _Buffers) -> Tensor:
+    """Mean of x² under the weights for each row (R,)."""
+    total = torch.zeros(x.shape[0], dtype=buffers.dtype, device=x.device)
+    for part in _parts(x):
+        d = buffers.load(x[part], 0)
+        total += _weighted_sum(torch.mul(d, d, out=buffers[1, d.shape]), w[..., part[2]]).sum(1)
+    return total / x.shape[1]

@@ -1,0 +1,138 @@
+"""Which kernel runs: numba's where it is installed and serves, torch's otherwise.
+
+``QUADNORM_KERNEL=torch`` or ``numba`` in the environment forces one; :func:`use_kernel` does so for a block of code.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from quadnorm._suggest import unknown
+from quadnorm.norms import blocked
+
+KERNELS = ("auto", "numba", "torch")
+_forced: list[str] = []
+
+
+def requested() -> str:
+    """The kernel that was asked for: ``auto``, ``numba`` or ``torch``."""
+    name = _forced[-1] if _forced else os.environ.get("QUADNORM_KERNEL", "auto").strip().lower() or "auto"
+    if name not in KERNELS:
+        raise ValueError(unknown("kernel in QUADNORM_KERNEL", name, KERNELS))
+    if name == "numba" and find_spec("numba") is None:
+        raise ImportError("the numba kernel was asked for, but numba is not installed: pip install 'quadnorm[fast]'")
+    return name
+
+
+@contextmanager
+def use_kernel(name: str) -> Iterator[None]:
+    """Force a kernel inside a ``with`` block, for tests and benchmarks.
+
+    >>> with use_kernel("torch"):
+    ...     requested()
+    'torch'
+    """
+    _forced.append(name)
+    try:
+        requested()
+        yield
+    finally:
+        _forced.pop()
+
+
+def numba_serves(x: Tensor) -> bool:
+    """Whether x goes to the numba kernel: float32 or float64 on the CPU, and the kernel is there."""
+    name = requested()
+    if name == "torch" or x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64):
+        return False
+    return _kernel() is not None and not _Fork.happened
+
+
+@cache
+def _kernel() -> ModuleType | None:
+    """The kernel's module; importing it is left to the first use, so that ``import quadnorm`` stays free of numba."""
+    if find_spec("numba") is None:
+        return None
+    from quadnorm.norms import numba_kernel
+
+    return numba_kernel
+
+
+class _Fork:
+    """OpenMP threads do not survive a fork, and numba ends a process that tries: children take the torch kernel."""
+
+    happened = False
+
+    @classmethod
+    def note(cls) -> None:
+        cls.happened = _kernel.cache_info().currsize > 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Fork.note)
+
+_one_at_a_time = threading.Lock()
+
+
+def _run(name: str, rows: int, *arguments: Any) -> None:
+    import numba
+
+    threads = min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS)
+    if numba.get_num_threads() != threads:
+        numba.set_num_threads(threads)
+    # Whole rows reuse the cache; too few or unevenly many would leave threads idle.
+    even = rows >= 4 * threads or (rows > 0 and rows % threads == 0)
+    arrays = [a.detach().numpy() if isinstance(a, Tensor) else a for a in arguments]
+    with _one_at_a_time if _not_threadsafe() else nullcontext():
+        getattr(_kernel(), f"{name}_{'rows' if even else 'blocks'}")(*arrays)
+
+
+@cache
+def _not_threadsafe() -> bool:
+    """Numba's own work queue aborts when two threads enter it; its OpenMP and TBB layers do not."""
+    from numba.np.ufunc import parallel
+
+    try:
+        return parallel.threading_layer() == "workqueue"
+    except ValueError:  # no layer chosen before the first parallel call
+        parallel._launch_threads()
+        return parallel.threading_layer() == "workqueue"
+
+
+def forward(
+    x: Tensor, w: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int, eps: float, centre: bool
+) -> tuple[Tensor, Tensor]:
+    """See :func:`quadnorm.norms.blocked.forward`; x (B, C, N) contiguous."""
+    if x.numel() == 0 or not numba_serves(x):
+        return blocked.forward(x, w, weight, bias, groups, eps, centre)
+    B, C, _ = x.shape
+    y = torch.empty_like(x)
+    stats = torch.empty(3, B, groups, dtype=x.dtype)
+    weight = torch.ones(C, dtype=x.dtype) if weight is None else weight.contiguous()
+    bias = torch.zeros(C, dtype=x.dtype) if bias is None else bias.contiguous()
+    _run("forward", B * groups, x, w.contiguous(), weight, bias, eps, centre, y, stats)
+    return y, stats
+
+
+def backward(
+    g: Tensor, x: Tensor, w: Tensor, weight: Tensor | None, stats: Tensor, centre: bool
+) -> tuple[Tensor, Tensor]:
+    """See :func:`quadnorm.norms.blocked.backward`; g and x (B, C, N) contiguous."""
+    if x.numel() == 0 or not numba_serves(x):
+        return blocked.backward(g, x, w, weight, stats, centre)
+    B, C, _ = x.shape
+    dx = torch.empty_like(x)
+    sums = torch.empty(2, B, C, dtype=x.dtype)
+    weight = torch.ones(C, dtype=x.dtype) if weight is None else weight.contiguous()
+    _run("backward", B * stats.shape[2], g, x, w.contiguous(), weight, stats, centre, dx, sums)
+    return dx, sums

@@ -1,0 +1,250 @@
+"""The CPU kernel: weighted moments in one sweep, the output in another. The only file that imports numba; imported on first use.
+
+Numbers: lanes run in the input's precision, every block of samples ends in float64, blocks and channels are merged by Chan's formula. Reassociation
+is allowed only inside sums; infinities and NaN keep their meaning. A mean is stored as high + low part, so that (x − high) − low
+is right even where the mean is 10⁵ standard deviations.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit, prange
+
+BLOCK = 16384  # samples per partial sum: 64 KiB of float32, so the second pass over a block finds it in the L2 cache
+
+# 'reassoc' lets sums run in vector lanes; 'nnan' and 'ninf' stay off, since NaN must reach its own sample's output.
+_SUM = {"reassoc", "contract", "nsz"}
+
+
+@njit(nogil=True, cache=True)
+def _pivot(x, w):  # type: ignore[no-untyped-def]
+    """A typical sample of the block: the median of three that are there. A sample, so that constant fields deviate by exactly 0."""
+    n = x.size
+    found, a, b, c = 0, x[0], x[0], x[0]
+    for third in range(3):
+        k = n * (2 * third + 1) // 6
+        while k < n - 1 and w[k] == 0:
+            k += 1
+        if w[k] == 0:
+            continue
+        a, b, c = b, c, x[k]
+        found += 1
+    if found == 0:
+        k = 0
+        while k < n - 1 and w[k] == 0:
+            k += 1
+        return x[k]
+    if found < 3:
+        return c
+    return max(min(a, b), min(max(a, b), c))
+
+
+@njit(fastmath=_SUM, nogil=True, cache=True)
+def _moments(x, w, centre):  # type: ignore[no-untyped-def]
+    """Mass, mean and second central moment of one block (second raw moment without centring), in float64."""
+    zero = w[0] - w[0]
+    mass, first, second = zero, zero, zero
+    if not centre:
+        for i in range(x.size):
+            mass += w[i]
+            second += w[i] * x[i] * x[i]
+        return float(mass), 0.0, float(second)
+    p = _pivot(x, w)
+    for i in range(x.size):
+        d = x[i] - p
+        mass += w[i]
+        first += w[i] * d
+        second += w[i] * d * d
+    if mass == 0:
+        return 0.0, 0.0, 0.0
+    shift = float(first) / float(mass)
+    mean = float(p) + shift
+    if float(mass) * shift * shift > 0.75 * float(second):
+        # The pivot is far from the mean, so the difference below would cancel: go again, from the mean itself.
+        p = w.dtype.type(mean)
+        second = zero
+        for i in range(x.size):
+            d = x[i] - p
+            second += w[i] * d * d
+        shift = mean - float(p)
+    spread = float(second) - float(mass) * shift * shift
+    return float(mass), mean, 0.0 if spread < 0 else spread
+
+
+@njit(nogil=True, cache=True)
+def _merge(parts, k0, k1, centre):  # type: ignore[no-untyped-def]
+    """Mean and variance of the union of the blocks k0 … k1−1, each (mass, mean, second moment)."""
+    mass, mean, second = 0.0, 0.0, 0.0
+    for k in range(k0, k1):
+        m = parts[k, 0]
+        if m == 0:
+            continue
+        both = mass + m
+        delta = parts[k, 1] - mean
+        if mass == 0:
+            mean = parts[k, 1]  # exactly, so that a constant field deviates from its mean by nothing
+        elif centre:
+            mean += delta * (m / both)
+        second += parts[k, 2]
+        if centre and mass > 0:
+            second += delta * delta * (mass * m / both)
+        mass = both
+    return mean, (second / mass if mass > 0 else 0.0)
+
+
+@njit(nogil=True, cache=True)
+def _apply(x, y, high, low, scale, shift):  # type: ignore[no-untyped-def]
+    for i in range(x.size):
+        y[i] = ((x[i] - high) - low) * scale + shift
+
+
+@njit(nogil=True, cache=True)
+def _store(stats, b, g, mean, variance, eps):  # type: ignore[no-untyped-def]
+    high = stats.dtype.type(mean)
+    stats[0, b, g] = high
+    stats[1, b, g] = mean - float(high)
+    stats[2, b, g] = 1 / math.sqrt(variance + eps)
+
+
+@njit(nogil=True, cache=True)
+def _channel_moments(x, w, parts, at, centre):  # type: ignore[no-untyped-def]
+    for k in range((x.size + BLOCK - 1) // BLOCK):
+        i, j = k * BLOCK, min((k + 1) * BLOCK, x.size)
+        parts[at + k, 0], parts[at + k, 1], parts[at + k, 2] = _moments(x[i:j], w[i:j], centre)
+
+
+@njit(parallel=True, nogil=True, cache=True)
+def forward_rows(x, w, gamma, beta, eps, centre, y, stats):  # type: ignore[no-untyped-def]
+    """One task per (batch entry, group): statistics, then the output while the row is still in the cache."""
+    B, C, N = x.shape
+    G = stats.shape[2]
+    D = C // G
+    K = (N + BLOCK - 1) // BLOCK
+    for row in prange(B * G):
+        b, g = row // G, row % G
+        ws = w[b if w.shape[0] > 1 else 0]
+        parts = np.empty((D * K, 3))
+        for c in range(D):
+            _channel_moments(x[b, g * D + c], ws, parts, c * K, centre)
+        mean, variance = _merge(parts, 0, D * K, centre)
+        _store(stats, b, g, mean, variance, eps)
+        high, low, rstd = stats[0, b, g], stats[1, b, g], stats[2, b, g]
+        for c in range(g * D, (g + 1) * D):
+            _apply(x[b, c], y[b, c], high, low, rstd * gamma[c], beta[c])
+
+
+@njit(parallel=True, nogil=True, cache=True)
+def forward_blocks(x, w, gamma, beta, eps, centre, y, stats):  # type: ignore[no-untyped-def]
+    """One task per block of samples, for few or uneven rows: all statistics first, then all outputs."""
+    B, C, N = x.shape
+    G = stats.shape[2]
+    D = C // G
+    K = (N + BLOCK - 1) // BLOCK
+    parts = np.empty((B * C * K, 3))
+    for t in prange(B * C * K):
+        bc, k = t // K, t % K
+        b, c = bc // C, bc % C
+        i, j = k * BLOCK, min((k + 1) * BLOCK, N)
+        parts[t, 0], parts[t, 1], parts[t, 2] = _moments(x[b, c, i:j], w[b if w.shape[0] > 1 else 0, i:j], centre)
+    for row in range(B * G):
+        mean, variance = _merge(parts, row * D * K, (row + 1) * D * K, centre)
+        _store(stats, row // G, row % G, mean, variance, eps)
+    for t in prange(B * C * K):
+        bc, k = t // K, t % K
+        b, c = bc // C, bc % C
+        g = c // D
+        i, j = k * BLOCK, min((k + 1) * BLOCK, N)
+        _apply(x[b, c, i:j], y[b, c, i:j], stats[0, b, g], stats[1, b, g], stats[2, b, g] * gamma[c], beta[c])
+
+
+@njit(fastmath=_SUM, nogil=True, cache=True)
+def _sums(x, g, high):  # type: ignore[no-untyped-def]
+    """Σ g and Σ g·(x − high) of one block."""
+    zero = high - high
+    a, b = zero, zero
+    for i in range(x.size):
+        a += g[i]
+        b += g[i] * (x[i] - high)
+    return float(a), float(b)
+
+
+@njit(nogil=True, cache=True)
+def _gradient(x, g, w, dx, high, scale, a, b):  # type: ignore[no-untyped-def]
+    for i in range(x.size):
+        dx[i] = scale * g[i] - w[i] * (a + b * (x[i] - high))
+
+
+@njit(nogil=True, cache=True)
+def _coefficients(stats, sums, gamma, b, g, D, centre):  # type: ignore[no-untyped-def]
+    """The group's two sums, folded into dx = rstd·γ·g − w·(a + b·(x − high))."""
+    low, rstd = float(stats[1, b, g]), float(stats[2, b, g])
+    h, hx = 0.0, 0.0
+    for c in range(g * D, (g + 1) * D):
+        h += sums[0, b, c] * float(gamma[c])
+        hx += sums[1, b, c] * float(gamma[c])
+    slope = rstd * rstd * hx / D
+    offset = (rstd * h / D if centre else 0.0) - slope * low
+    return stats.dtype.type(offset), stats.dtype.type(slope)
+
+
+@njit(parallel=True, nogil=True, cache=True)
+def backward_rows(g, x, w, gamma, stats, centre, dx, sums):  # type: ignore[no-untyped-def]
+    """One task per (batch entry, group)."""
+    B, C, N = x.shape
+    G = stats.shape[2]
+    D = C // G
+    for row in prange(B * G):
+        b, group = row // G, row % G
+        high, low, rstd = stats[0, b, group], float(stats[1, b, group]), float(stats[2, b, group])
+        for c in range(group * D, (group + 1) * D):
+            s, sx = 0.0, 0.0
+            for i in range(0, N, BLOCK):
+                p, q = _sums(x[b, c, i : i + BLOCK], g[b, c, i : i + BLOCK], high)
+                s += p
+                sx += q
+            sums[0, b, c] = s
+            sums[1, b, c] = (sx - low * s) * rstd
+        offset, slope = _coefficients(stats, sums, gamma, b, group, D, centre)
+        ws = w[b if w.shape[0] > 1 else 0]
+        for c in range(group * D, (group + 1) * D):
+            _gradient(x[b, c], g[b, c], ws, dx[b, c], high, stats[2, b, group] * gamma[c], offset, slope)
+
+
+@njit(parallel=True, nogil=True, cache=True)
+def backward_blocks(g, x, w, gamma, stats, centre, dx, sums):  # type: ignore[no-untyped-def]
+    """One task per block of samples, for few or uneven rows."""
+    B, C, N = x.shape
+    G = stats.shape[2]
+    D = C // G
+    K = (N + BLOCK - 1) // BLOCK
+    parts = np.empty((B * C * K, 2))
+    for t in prange(B * C * K):
+        bc, k = t // K, t % K
+        b, c = bc // C, bc % C
+        i, j = k * BLOCK, min((k + 1) * BLOCK, N)
+        parts[t, 0], parts[t, 1] = _sums(x[b, c, i:j], g[b, c, i:j], stats[0, b, c // D])
+    for bc in range(B * C):
+        b, c = bc // C, bc % C
+        s, sx = 0.0, 0.0
+        for k in range(bc * K, (bc + 1) * K):
+            s += parts[k, 0]
+            sx += parts[k, 1]
+        sums[0, b, c] = s
+        sums[1, b, c] = (sx - float(stats[1, b, c // D]) * s) * float(stats[2, b, c // D])
+    folded = np.empty((2, B, G), dtype=x.dtype)
+    for row in range(B * G):
+        offset, slope = _coefficients(stats, sums, gamma, row // G, row % G, D, centre)
+        folded[0, row // G, row % G] = offset
+        folded[1, row // G, row % G] = slope
+    for t in prange(B * C * K):
+        bc, k = t // K, t % K
+        b, c = bc // C, bc % C
+        r = c // D
+        i, j = k * BLOCK, min((k + 1) * BLOCK, N)
+        ws = w[b if w.shape[0] > 1 else 0, i:j]
+        scale = stats[2, b, r] * gamma[c]
+        _gradient(
+            x[b, c, i:j], g[b, c, i:j], ws, dx[b, c, i:j], stats[0, b, r], scale, folded[0, b, r], folded[1, b, r]
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -68,6 +68,7 @@ class Problem(ABC):
 
     A problem says how its instances are made (:meth:`_instances`: draw, solve once) and how a grid sees them
     (:meth:`_on_grid`); sampling, streaming in blocks, several resolutions at once and the cache follow from the two.
+    The spatial axes of every array are (x, y): ``u[..., i, j]`` is u(x_i, y_j).
     """
 
     placement: str = "endpoint"
@@ -80,6 +81,7 @@ class Problem(ABC):
     smallest: ClassVar[int] = 2  # fewest nodes per axis
     block: ClassVar[int] = 16  # samples held in memory at once, and stored in one file of the cache
     stored: ClassVar[Mapping[str, str]] = {}  # dtypes of instance arrays on disk, where they differ from memory's
+    views: ClassVar[tuple[str, ...]] = ("placement",)  # parameters that change how grids see an instance, not it
     code: ClassVar[tuple[str, ...]] = ()  # modules of this room, beside the problem's own, that decide its numbers
 
     def __post_init__(self) -> None:
@@ -127,12 +129,24 @@ class Problem(ABC):
     ) -> list[tuple[Tensor, Tensor]]:
         """The same samples at several resolutions, each instance drawn and solved once."""
         wanted = self.indices(indices)
-        seed = checked_seed(seed)
-        grid = _Grids(self, len(wanted), resolutions, dtype)
+        return _gather(self, len(wanted), resolutions, dtype, self._made(wanted, checked_seed(seed), workers))
+
+    def batches(
+        self,
+        indices: Iterable[int] | int,
+        resolution: Resolution,
+        seed: int = 0,
+        *,
+        dtype: torch.dtype = torch.float32,
+        workers: int = 1,
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """As :meth:`sample`, in batches of at most ``block`` samples: memory does not grow with their number."""
+        for instances in self._made(self.indices(indices), checked_seed(seed), workers):
+            yield _gather(self, _count(instances), [resolution], dtype, [instances])[0]
+
+    def _made(self, wanted: Sequence[int], seed: int, workers: int) -> Iterator[dict[str, Array]]:
         for start in range(0, len(wanted), self.block):
-            part = wanted[start : start + self.block]
-            grid.fill(start, len(part), self._instances(part, seed, workers))
-        return grid.tensors
+            yield self._instances(wanted[start : start + self.block], seed, workers)
 
     def dataset(
         self,
@@ -144,7 +158,10 @@ class Problem(ABC):
         workers: int = 1,
         progress: Progress | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """As :meth:`sample`, through the cache on disk: instances made before are read, new ones are kept."""
+        """As :meth:`sample`, through the cache on disk: instances made before are read, new ones are kept.
+
+        Arrays listed in ``stored`` come back in the precision of the disk, which is enough for float32.
+        """
         return self.dataset_many(indices, [resolution], seed, dtype=dtype, workers=workers, progress=progress)[0]
 
     def dataset_many(
@@ -161,13 +178,8 @@ class Problem(ABC):
         from quadnorm.problems import cache
 
         wanted = self.indices(indices)
-        grid = _Grids(self, len(wanted), resolutions, dtype)
-        start = 0
-        for instances in cache.instances(self, wanted, checked_seed(seed), workers=workers, progress=progress):
-            count = len(next(iter(instances.values())))
-            grid.fill(start, count, instances)
-            start += count
-        return grid.tensors
+        made = cache.instances(self, wanted, checked_seed(seed), workers=workers, progress=progress)
+        return _gather(self, len(wanted), resolutions, dtype, made)
 
     def instances(self, indices: Iterable[int] | int, seed: int = 0, *, workers: int = 1) -> dict[str, Array]:
         """What is drawn and solved, before any grid: coefficients or fine fields, with the solver's record if any."""
@@ -202,8 +214,9 @@ class Problem(ABC):
         return asdict(self)
 
     def key(self) -> str:
-        """A stable text that names the problem and its parameters."""
-        return json.dumps({"problem": self.name, **self.parameters()}, sort_keys=True, default=str)
+        """A stable text that names the instances: the problem and its parameters, without ``views``."""
+        named = {name: value for name, value in self.parameters().items() if name not in self.views}
+        return json.dumps({"problem": self.name, **named}, sort_keys=True, default=str)
 
     def card(self) -> str:
         """The data card: what is solved, how it is drawn, how accurate it is, what a sample costs."""
@@ -222,22 +235,26 @@ def checked_seed(seed: int) -> int:
     return int(seed)
 
 
-class _Grids:
-    """Output tensors at several resolutions, filled block by block so that no more than a block is held elsewhere."""
+def _count(instances: Mapping[str, Array]) -> int:
+    return len(next(iter(instances.values())))
 
-    def __init__(self, p: Problem, count: int, resolutions: Sequence[Resolution], dtype: torch.dtype) -> None:
-        if dtype not in (torch.float32, torch.float64):
-            raise ValueError(f"dtype must be torch.float32 or torch.float64, got {dtype}; cast afterwards if need be")
-        self.problem = p
-        self.shapes = [p.shape(r) for r in resolutions]
-        self.tensors = [
-            (torch.empty(count, len(p.inputs), *s, dtype=dtype), torch.empty(count, len(p.outputs), *s, dtype=dtype))
-            for s in self.shapes
-        ]
 
-    def fill(self, start: int, count: int, instances: Mapping[str, Array]) -> None:
-        for shape, (x, y) in zip(self.shapes, self.tensors, strict=True):
-            a, u = self.problem._on_grid(instances, shape)
-            # numpy casts straight into the tensor's memory: no second copy of the block.
-            x.numpy()[start : start + count] = a
-            y.numpy()[start : start + count] = u
+def _gather(
+    p: Problem, count: int, resolutions: Sequence[Resolution], dtype: torch.dtype, made: Iterable[Mapping[str, Array]]
+) -> list[tuple[Tensor, Tensor]]:
+    """Instances that come block by block, seen by several grids; no more than a block is held beside the output."""
+    if dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"dtype must be torch.float32 or torch.float64, got {dtype}; cast afterwards if need be")
+    shapes = [p.shape(r) for r in resolutions]
+    tensors = [
+        (torch.empty(count, len(p.inputs), *s, dtype=dtype), torch.empty(count, len(p.outputs), *s, dtype=dtype))
+        for s in shapes
+    ]
+    start = 0
+    for instances in made:
+        stop = start + _count(instances)
+        for shape, (x, y) in zip(shapes, tensors, strict=True):
+            # numpy casts straight into the tensor's memory: no second copy of the block
+            x.numpy()[start:stop], y.numpy()[start:stop] = p._on_grid(instances, shape)
+        start = stop
+    return tensors

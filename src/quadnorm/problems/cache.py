@@ -5,8 +5,8 @@
 
 The key is a hash of the problem's parameters and of the source of the modules that decide its numbers, so a changed
 solver never reads an old file. A block holds the instances of the samples b·B … b·B+B−1, before any grid: every
-resolution is served from the same files. A block is written under another name and renamed when complete, so a killed or
-concurrent writer leaves either nothing or a whole block.
+resolution is served from the same files. A block is written under another name and renamed when complete, so a killed
+or concurrent writer leaves either nothing or a whole block.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import logging
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -85,7 +85,7 @@ def instances(
 
 
 def clean(p: Problem | None = None) -> int:
-    """Delete the instances of one problem (with its parameters and present code), or everything; returns the bytes freed."""
+    """Delete the instances of one problem (its parameters, its present code) or everything; returns the bytes freed."""
     where = location() if p is None else folder(p)
     if p is None and where.exists() and not _ours(where):
         raise ValueError(
@@ -156,12 +156,11 @@ def _read(p: Problem, seed: int, number: int) -> dict[str, Array] | None:
         problem = "files are missing"
     except (OSError, ValueError, KeyError) as error:
         problem = str(error)
-    aside = Path(tempfile.mkdtemp(prefix=f"{path.name}.damaged-", dir=path.parent))
+    aside = path.with_name(f"{path.name}.damaged-{uuid4().hex[:8]}")
     try:
-        path.rename(aside / path.name)
-    except OSError:  # another process has just done so
-        aside.rmdir()
-        return _read(p, seed, number) if path.exists() else None
+        path.rename(aside)
+    except FileNotFoundError:  # another process has just done so
+        return None
     _log.warning("%s is damaged (%s): set aside as %s, its samples are made again", path, problem, aside)
     return None
 
@@ -182,9 +181,9 @@ def _open(path: Path) -> dict[str, Array]:
 def _write(p: Problem, seed: int, number: int, workers: int) -> dict[str, Array]:
     block = p.instances(range(number * p.block, (number + 1) * p.block), seed, workers=workers)
     path = _block(p, seed, number)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    temporary = path.with_name(f".{path.name}-{uuid4().hex}")
     try:
+        temporary.mkdir(parents=True)
         checksums = {}
         for name, array in block.items():
             file = temporary / f"{name}.npy"
@@ -198,6 +197,10 @@ def _write(p: Problem, seed: int, number: int, workers: int) -> dict[str, Array]
             # Another process was faster; its bits are the same. Anything else that stops a rename is an error.
             if not path.exists():
                 raise
+    except OSError as error:
+        raise OSError(
+            f"cannot keep instances in {path.parent}: {error}; point $QUADNORM_CACHE at a writable directory with room"
+        ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return _open(path)
@@ -207,10 +210,9 @@ def _describe(p: Problem) -> None:
     file = folder(p) / "problem.json"
     if not file.exists():
         text = json.dumps({"problem": p.name, "parameters": p.parameters(), "code": code_version(type(p))}, indent=2)
-        descriptor, name = tempfile.mkstemp(dir=folder(p))
-        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-            out.write(text)
-        os.replace(name, file)
+        temporary = file.with_name(f".{file.name}-{uuid4().hex}")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(file)
 
 
 def _checksum(file: Path) -> str:

@@ -52,6 +52,7 @@ class Darcy(Problem):
     outputs: ClassVar[tuple[str, ...]] = ("u",)
     placements: ClassVar[tuple[str, ...]] = ("endpoint", "cell")
     block: ClassVar[int] = 16
+    views: ClassVar[tuple[str, ...]] = ("placement", "restriction")
     stored: ClassVar[Mapping[str, str]] = {"u": "float32"}
     code: ClassVar[tuple[str, ...]] = ("fields", "pcg", "stencil", "stencil_numba", "restrict")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -43,10 +44,10 @@ def sync_folder(folder: Path) -> None:
 def explained(error: OSError, what: str) -> OSError:
     """The same kind of error with one readable line: what could not be done, why, and what to do."""
     advice = {
-        28: "free some space and run again",  # ENOSPC
-        122: "the disk quota is used up; free some space and run again",  # EDQUOT
-        30: "choose a folder on a disk that can be written",  # EROFS
-        13: "choose a folder that you may write to",  # EACCES
+        errno.ENOSPC: "free some space and run again",
+        errno.EDQUOT: "free some space and run again",
+        errno.EROFS: "choose a folder on a disk that can be written",
+        errno.EACCES: "choose a folder that you may write to",
     }.get(error.errno or 0)
     line = f"{what}: {error.strerror or error}" + (f"; {advice}" if advice else "")
     made = type(error)(line)

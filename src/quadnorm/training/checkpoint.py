@@ -75,7 +75,8 @@ def _header(path: Path, text: str | None) -> dict[str, Any]:
         raise ValueError(f"{path} is not a checkpoint of quadnorm, or is damaged: its metadata are incomplete")
     if header["format"] != FORMAT or header["version"] != VERSION:
         raise ValueError(
-            f"{path} has format {header['format']} {header['version']}; this version of quadnorm reads {FORMAT} {VERSION}"
+            f"{path} has format {header['format']} {header['version']}; "
+            f"this version of quadnorm reads {FORMAT} {VERSION}"
         )
     return header
 

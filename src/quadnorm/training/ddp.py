@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Group:
-    """This process among ``world`` equal ones; only rank 0 writes."""
+    """One process among ``world`` equal ones; only rank 0 writes."""
 
     rank: int = 0
     world: int = 1
@@ -25,7 +25,7 @@ class Group:
         return self.rank == 0
 
     def share(self, count: int) -> slice:
-        """This rank's part of ``count`` samples; shares differ by at most one and may be empty.
+        """The rank's part of ``count`` samples; shares differ by at most one and may be empty.
 
         >>> [Group(r, 3).share(7) for r in range(3)]
         [slice(0, 3, None), slice(3, 5, None), slice(5, 7, None)]
@@ -60,7 +60,7 @@ def group(device: torch.device) -> Iterator[Group]:
     if dist.is_available() and dist.is_initialized():
         yield Group(dist.get_rank(), dist.get_world_size())
     elif int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ:
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
         try:
             yield Group(dist.get_rank(), dist.get_world_size())
         finally:

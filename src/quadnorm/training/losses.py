@@ -28,7 +28,10 @@ def relative_l2(prediction: Tensor, truth: Tensor, weights: Tensor | None = None
         error, truth = error * root, truth * root
     # vector_norm has gradient 0 where the error is exactly 0, a plain square root has NaN there. A sample whose truth
     # vanishes has no relative error: the ratio is then infinite or NaN, not a silent zero.
-    return torch.linalg.vector_norm(error.flatten(1), dim=1) / torch.linalg.vector_norm(truth.flatten(1), dim=1)
+    ratio: Tensor = torch.linalg.vector_norm(error.flatten(1), dim=1) / torch.linalg.vector_norm(
+        truth.flatten(1), dim=1
+    )
+    return ratio
 
 
 def placement_weights(placement: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float64) -> Tensor:

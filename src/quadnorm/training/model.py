@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
+from quadnorm.problems import Problem
 from quadnorm.training.config import TrainConfig
 
-SIZES = ("in_channels", "out_channels", "dim", "placement")  # decided by the problem
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the problem decides of a model."""
+
+    in_channels: int
+    out_channels: int
+    dim: int
+    placement: str
+
+    @classmethod
+    def of(cls, p: Problem) -> Sizes:
+        """The sizes of a problem."""
+        return cls(len(p.inputs), len(p.outputs), p.dim, p.placement)
 
 
 class Normalised(nn.Module):
@@ -84,27 +99,23 @@ def operator_class(name: str) -> Callable[..., nn.Module]:
     return table[name]
 
 
-def build_model(config: TrainConfig, in_channels: int, out_channels: int, dim: int, placement: str) -> Normalised:
+def build_model(config: TrainConfig, sizes: Sizes) -> Normalised:
     """The untrained model of a config; its weights come from ``config.seed`` alone.
 
-    What the problem decides (channels, dimension, node placement) is filled in; everything else is checked against the
-    operator's own arguments.
+    What the problem decides is filled in; everything else is checked against the operator's own arguments.
     """
-    name, params = config.operator.name, dict(config.operator.params)
+    name, params, decided = config.operator.name, config.operator.params, asdict(sizes)
     make = operator_class(name)
     known = inspect.signature(make).parameters
     for key in params:
+        if key in decided:
+            raise ValueError(f"operator.params.{key} is decided by the problem ({decided[key]}); leave it out")
         if key not in known:
-            raise ValueError(f"operator.params for {name}: " + unknown("parameter", key, set(known) - set(SIZES)))
-    sizes = {"in_channels": in_channels, "out_channels": out_channels, "dim": dim, "placement": placement}
-    for key in ("in_channels", "out_channels"):
-        if key in params:
-            raise ValueError(f"operator.params.{key} is decided by the problem ({sizes[key]}); leave it out")
-    params = {**{k: v for k, v in sizes.items() if k in known}, **params}
+            raise ValueError(f"operator.params for {name}: " + unknown("parameter", key, set(known) - set(decided)))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         try:
-            operator = make(**params)
+            operator = make(**{k: v for k, v in decided.items() if k in known}, **params)
         except (TypeError, ValueError) as error:
             raise ValueError(f"operator.params for {name}: {error}") from error
-    return Normalised(operator, in_channels, out_channels).to(getattr(torch, config.dtype))
+    return Normalised(operator, sizes.in_channels, sizes.out_channels).to(getattr(torch, config.dtype))

@@ -1,0 +1,152 @@
+"""Errors of a trained model at any resolution, sample by sample."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from quadnorm._suggest import unknown
+from quadnorm.problems import Problem
+from quadnorm.training.atomic import write_atomic
+from quadnorm.training.config import TrainConfig
+from quadnorm.training.data import Grid, Split, problem_of, samples
+from quadnorm.training.loop import errors, name
+from quadnorm.training.losses import placement_weights
+from quadnorm.training.resample import METHODS, resample
+from quadnorm.training.saved import load_model
+
+WAYS = ("exact", *METHODS)
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Relative L² errors at one grid, one per sample: with equal weights, and with the quadrature's."""
+
+    grid: Grid
+    plain: tuple[float, ...]
+    weighted: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Mean of the plain errors."""
+        return sum(self.plain) / len(self.plain)
+
+    @property
+    def weighted_mean(self) -> float:
+        """Mean of the weighted errors."""
+        return sum(self.weighted) / len(self.weighted)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A model's errors on one split at several grids, and how the samples came to each grid."""
+
+    split: str
+    indices: range
+    how: str
+    source: Grid | None
+    grids: tuple[Errors, ...]
+
+    def __getitem__(self, grid: Grid) -> Errors:
+        for found in self.grids:
+            if found.grid == grid:
+                return found
+        raise KeyError(f"not evaluated at {grid}; there are {', '.join(name(e.grid) for e in self.grids)}")
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, every sample's error included."""
+        rows = [
+            {"grid": e.grid, "mean": e.mean, "weighted_mean": e.weighted_mean, "plain": e.plain, "weighted": e.weighted}
+            for e in self.grids
+        ]
+        first, last = self.indices.start, self.indices.stop
+        return {"split": self.split, "samples": [first, last], "how": self.how, "source": self.source, "errors": rows}
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write it as JSON, atomically."""
+        write_atomic(Path(path), json.dumps(self.to_json()) + "\n", "the evaluation")
+
+
+def evaluate(
+    where: str | os.PathLike[str],
+    resolutions: Sequence[Grid] | None = None,
+    *,
+    which: str = "best",
+    how: str = "exact",
+    source: Grid | None = None,
+    split: Split = "test",
+) -> Evaluation:
+    """Errors of the model in a run's folder or checkpoint file at ``resolutions`` (default: those of its config).
+
+    Args:
+        which: the ``best`` or the ``last`` weights.
+        how: ``exact`` looks at the same instances on the new grid; ``index`` selects samples of a finer ``source``
+            grid; ``bicubic`` interpolates those of any source grid. The last two do so for input and truth alike.
+        source: the grid that samples are taken from; default the problem's own fine grid, where it has one.
+        split: ``test``, ``val`` or ``train``.
+    """
+    model, config = load_model(where, which)
+    return evaluate_model(model, config, resolutions, how=how, source=source, split=split)
+
+
+def evaluate_model(
+    model: Callable[[Tensor], Tensor],
+    config: TrainConfig,
+    resolutions: Sequence[Grid] | None = None,
+    *,
+    how: str = "exact",
+    source: Grid | None = None,
+    split: Split = "test",
+) -> Evaluation:
+    """As :func:`evaluate`, for a model in memory: one that was anchored, converted, or is no module at all."""
+    p = problem_of(config)
+    grids = list(config.test_resolutions if resolutions is None else resolutions)
+    if how not in WAYS:
+        raise ValueError(unknown("way to evaluate", how, WAYS))
+    if split not in ("train", "val", "test"):
+        raise ValueError(unknown("split", split, ("train", "val", "test")))
+    if not grids:
+        raise ValueError("no resolution to evaluate at; give at least one, such as 65")
+    for grid in grids:
+        p.shape(grid)
+    source = None if how == "exact" else _source(p, source)
+    fields = samples(config, split, [source], p)[source] if source is not None else None
+    device = next((t.device for t in model.parameters()), None) if isinstance(model, torch.nn.Module) else None
+    rows = []
+    for grid in grids:  # one at a time: the finest alone may fill the memory
+        if fields is None:
+            x, y = samples(config, split, [grid], p)[grid]
+        else:
+            x, y = (resample(field, p.shape(grid), p.placement, how) for field in fields)
+        weights = placement_weights(p.placement, p.shape(grid), x.dtype).to(device)
+        plain, weighted = errors(_evaluated(model), x, y, weights, _batch(config, p, grid))
+        rows.append(Errors(grid, tuple(plain.tolist()), tuple(weighted.tolist())))
+    return Evaluation(split, config.samples.indices(split), how, source, tuple(rows))
+
+
+def _evaluated(model: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    if isinstance(model, torch.nn.Module):
+        model.eval()
+    return model
+
+
+def _source(p: Problem, source: Grid | None) -> Grid:
+    found: Grid | None = getattr(p, "fine", None) if source is None else source
+    if found is None:
+        raise ValueError(f"{p.name} has no grid of its own to resample from; give source=, such as source=257")
+    p.shape(found)
+    return found
+
+
+def _batch(config: TrainConfig, p: Problem, grid: Grid) -> int:
+    """Samples at a time, such that no more memory is needed than in training."""
+    trained = max(prod(p.shape(g)) for g in config.resolutions.train)
+    return max(1, config.batch * trained // prod(p.shape(grid)))

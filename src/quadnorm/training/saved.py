@@ -1,0 +1,128 @@
+"""What a run leaves behind, and how it comes back: weights, optimiser, random state, progress."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from quadnorm.training.checkpoint import read_checkpoint, write_checkpoint
+from quadnorm.training.config import TrainConfig
+from quadnorm.training.loop import State
+from quadnorm.training.model import Normalised, Sizes, build_model
+from quadnorm.training.read import checked
+from quadnorm.training.versions import environment
+
+LAST, BEST = "last.safetensors", "best.safetensors"
+
+
+def save_run(
+    path: Path,
+    config: TrainConfig,
+    sizes: Sizes,
+    model: Normalised,
+    state: State,
+    optimiser: torch.optim.Optimizer | None = None,
+) -> None:
+    """Write a checkpoint: with the optimiser one to resume from, without it the weights to use."""
+    tensors = {f"model.{k}": v for k, v in model.state_dict().items()}
+    if optimiser is not None:
+        names = [k for k, _ in model.named_parameters()]
+        for i, values in optimiser.state_dict()["state"].items():
+            tensors |= {f"optimiser.{names[i]}.{key}": value for key, value in values.items()}
+        # Data and batch order have streams of their own, so this is the only random state of a run.
+        tensors["random.torch"] = torch.get_rng_state()
+    info = {
+        "config": config.model_dump(mode="json"),
+        "sizes": asdict(sizes),
+        "state": state.to_json(),
+        "environment": environment(),
+    }
+    write_checkpoint(path, tensors, info)
+
+
+class Saved:
+    """A checkpoint in memory, checked: its config, the model's sizes, the state of the run and the tensors."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.tensors, info = read_checkpoint(path)
+        self.config = checked(info.get("config"), f"the config in {path}")
+        self.environment: dict[str, Any] = dict(info.get("environment") or {})
+        try:
+            self.state = State(**info["state"])
+            self.sizes = Sizes(**info["sizes"])
+        except (KeyError, TypeError, ValueError) as error:
+            expected = ", ".join(f.name for f in fields(State))
+            raise ValueError(f"{path} is damaged: its state is incomplete ({error}); expected {expected}") from None
+
+    def model(self) -> Normalised:
+        """The model with its weights."""
+        model = build_model(self.config, self.sizes)
+        self.fill(model)
+        return model
+
+    def fill(self, model: Normalised) -> None:
+        """Put the weights into a model of the same make."""
+        wanted = model.state_dict()
+        given = self._part("model.")
+        wrong = sorted(set(wanted) ^ set(given)) or [k for k in wanted if wanted[k].shape != given[k].shape]
+        if wrong:
+            kind = "missing" if wrong[0] not in given else "unknown" if wrong[0] not in wanted else "of another shape"
+            raise ValueError(
+                f"{self.path} does not fit the model of its config: {len(wrong)} tensors differ, the first, "
+                f"{wrong[0]!r}, is {kind}. It was written by another version of quadnorm, or for another config"
+            )
+        model.load_state_dict(given)
+
+    def resume(self, model: Normalised, optimiser: torch.optim.Optimizer) -> State:
+        """Set weights, optimiser and random state to what they were."""
+        self.fill(model)
+        given = self._part("optimiser.")
+        state: dict[int, dict[str, Tensor]] = {}
+        for i, (name, parameter) in enumerate(model.named_parameters()):
+            own = {k.removeprefix(f"{name}."): v for k, v in given.items() if k.startswith(f"{name}.")}
+            own = {k: v for k, v in own.items() if "." not in k}
+            if any(k != "step" and v.shape != parameter.shape for k, v in own.items()):
+                raise ValueError(f"{self.path} is damaged: the optimiser's tensors of {name!r} have another shape")
+            if own:
+                state[i] = own
+        if self.state.history and not state:
+            raise ValueError(f"{self.path} holds weights only; a run resumes from {LAST}")
+        optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+        try:
+            torch.set_rng_state(self.tensors["random.torch"])
+        except (KeyError, RuntimeError, TypeError) as error:
+            raise ValueError(f"{self.path} is damaged: its random state cannot be set ({error})") from None
+        return self.state
+
+    def _part(self, prefix: str) -> dict[str, Tensor]:
+        return {k.removeprefix(prefix): v for k, v in self.tensors.items() if k.startswith(prefix)}
+
+
+def find_checkpoint(where: str | os.PathLike[str], which: str = "best") -> Path:
+    """The checkpoint file meant by a run's folder and ``which`` (best or last), or by the path of the file itself."""
+    path = Path(where)
+    if which not in ("best", "last"):
+        raise ValueError(f"which must be 'best' or 'last', got {which!r}")
+    if not path.is_dir():
+        if not path.exists():
+            raise FileNotFoundError(f"no run folder or checkpoint {path}")
+        return path
+    found = path / (BEST if which == "best" else LAST)
+    if not found.exists():
+        raise FileNotFoundError(f"{path} holds no {found.name}; has the run finished an epoch?")
+    return found
+
+
+def load_model(where: str | os.PathLike[str], which: str = "best") -> tuple[Normalised, TrainConfig]:
+    """A trained model with its normalisers, in evaluation mode, and the config it was trained with.
+
+    ``where`` is a run's folder or a checkpoint file. Nothing in the file is executed.
+    """
+    saved = Saved(find_checkpoint(where, which))
+    return saved.model().eval(), saved.config

@@ -1,5 +1,22 @@
 """Neural operators whose spatial sums know their measure."""
 
+from quadnorm.operators.fno import FNO
+from quadnorm.operators.galerkin import GalerkinAttention, GalerkinTransformer
+from quadnorm.operators.pointwise import Pointwise, PointwiseMLP
+from quadnorm.operators.points import SpatialNorm, grid_to_tokens, tokens_to_grid
 from quadnorm.operators.spectral import SpectralConv
+from quadnorm.operators.transolver import SliceAttention, Transolver
 
-__all__ = ["SpectralConv"]
+__all__ = [
+    "FNO",
+    "GalerkinAttention",
+    "GalerkinTransformer",
+    "Pointwise",
+    "PointwiseMLP",
+    "SliceAttention",
+    "SpatialNorm",
+    "SpectralConv",
+    "Transolver",
+    "grid_to_tokens",
+    "tokens_to_grid",
+]

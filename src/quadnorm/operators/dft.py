@@ -90,7 +90,9 @@ def _training_turns(axis: AnchoredAxis, r: Tensor) -> Tensor:
 
 
 def matrix(wave: Wave, n: int, top: int, role: str, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Rows cos(2πk s_j) for k = 0 … top, then sin(2πk s_j) for k = 1 … top; shape (2·top+1, n).
+    """Rows cos(2πk s_j), then sin(2πk s_j), each for k = 0 … top; shape (2·top+2, n).
+
+    The row sin 0 = 0 keeps the halves alike, and the number of rows even: odd sizes cost matrix products their speed.
 
     ``role``: ``"analysis"`` multiplies column j by w_j; ``"plain"`` leaves the waves alone (weights applied to the
     field, or an axis with all frequencies); ``"half"`` doubles the rows that stand for k and −k at once.
@@ -105,14 +107,14 @@ def _matrix(wave: Wave, n: int, top: int, role: str) -> Tensor:
     k = torch.arange(top + 1, dtype=torch.float64, device="cpu")
     turns = k[:, None] * wave.turns(n)
     angle = 2 * torch.pi * (turns - turns.round())  # large arguments would cost digits
-    waves = torch.cat([torch.cos(angle), torch.sin(angle[1:])])
+    waves = torch.cat([torch.cos(angle), torch.sin(angle)])
     if role == "analysis":
         return waves * wave.weights(n)
     if role == "half":
         # Re(Y e^{iθ}) counts once at k = 0 and at the frequency n/2, which is its own negative; twice elsewhere.
         own = wave.native(n)
         twice = torch.tensor([1.0 if j == 0 or own == 2 * j else 2.0 for j in range(top + 1)], dtype=torch.float64)
-        return waves * torch.cat([twice, twice[1:]])[:, None]
+        return waves * torch.cat([twice, twice])[:, None]
     return waves
 
 

@@ -74,7 +74,7 @@ def cheapest_order(sizes: tuple[int, ...], rows: tuple[int, ...]) -> tuple[int, 
 
 def dense_cost(sizes: tuple[int, ...], tops: tuple[int, ...]) -> float:
     """Estimated nanoseconds per channel of the matrix products, both ways (one CPU core)."""
-    rows = tuple(2 * t + 1 for t in tops)
+    rows = tuple(2 * t + 2 for t in tops)
     now, work = list(sizes), 0
     for a in cheapest_order(sizes, rows):
         work += prod(now) * rows[a]
@@ -128,49 +128,33 @@ def synthesise_real(t: Tensor, mats: Matrices) -> Tensor:
 
 def to_modes(t: Tensor, modes: Modes) -> tuple[Tensor, Tensor]:
     """(*rows, B, C) real → real and imaginary parts of the modes, (*modes.shape, B, C) each."""
-    last, m = len(modes.kept) - 1, modes.kept[-1]
-    re, s = t.narrow(last, 0, m), t.narrow(last, m, m - 1)
-    im = torch.cat([torch.zeros_like(re.narrow(last, 0, 1)), s.neg()], last)
-    for a, (m, q, top) in enumerate(zip(modes.kept[:-1], modes.lowest, modes.tops[:-1], strict=True)):
-        cr, sr, ci, si = (part for f in (re, im) for part in (f.narrow(a, 0, top + 1), f.narrow(a, top + 1, top)))
-        up, down = (1, m - 1), (1, q)
-        re = torch.cat(
-            [
-                cr.narrow(a, 0, 1),
-                cr.narrow(a, *up) + si.narrow(a, 0, m - 1),
-                cr.narrow(a, *down) - si.narrow(a, 0, q),
-            ],
-            a,
-        )
-        im = torch.cat(
-            [
-                ci.narrow(a, 0, 1),
-                ci.narrow(a, *up) - sr.narrow(a, 0, m - 1),
-                ci.narrow(a, *down) + sr.narrow(a, 0, q),
-            ],
-            a,
-        )
+    last = len(modes.kept) - 1
+    re, im = t.chunk(2, last)
+    im = im.neg()
+    for a, (m, q) in enumerate(zip(modes.kept[:-1], modes.lowest, strict=True)):
+        (cr, sr), (ci, si) = re.chunk(2, a), im.chunk(2, a)
+        re = torch.cat([(cr + si).narrow(a, 0, m), (cr - si).narrow(a, 1, q)], a)
+        im = torch.cat([(ci - sr).narrow(a, 0, m), (ci + sr).narrow(a, 1, q)], a)
     return re, im
 
 
 def from_modes(re: Tensor, im: Tensor, modes: Modes) -> Tensor:
-    """The transpose of :func:`to_modes`."""
+    """The transpose of :func:`to_modes`, up to rows that meet sin 0 = 0."""
     for a, (m, q) in enumerate(zip(modes.kept[:-1], modes.lowest, strict=True)):
         even_re, odd_re = _fold(re, a, m, q)
         even_im, odd_im = _fold(im, a, m, q)
         re = torch.cat([even_re, odd_im.neg()], a)
         im = torch.cat([even_im, odd_re], a)
-    last = len(modes.kept) - 1
-    return torch.cat([re, im.narrow(last, 1, modes.kept[-1] - 1).neg()], last)
+    return torch.cat([re, im.neg()], len(modes.kept) - 1)
 
 
 def _fold(f: Tensor, a: int, m: int, q: int) -> tuple[Tensor, Tensor]:
-    """f₊ₖ + f₋ₖ for k = 0 … top and f₊ₖ − f₋ₖ for k = 1 … top; a mode that is not kept counts as 0."""
+    """f₊ₖ + f₋ₖ and f₊ₖ − f₋ₖ for k = 0 … max(m−1, q), f₋₀ = 0; a mode that is not kept counts as 0."""
     zero, plus, minus = f.narrow(a, 0, 1), f.narrow(a, 1, m - 1), f.narrow(a, m, q)
     both = min(m - 1, q)
     p, n = plus.narrow(a, 0, both), minus.narrow(a, 0, both)
     more_p, more_n = plus.narrow(a, both, m - 1 - both), minus.narrow(a, both, q - both)
-    return torch.cat([zero, p + n, more_p, more_n], a), torch.cat([p - n, more_p, more_n.neg()], a)
+    return torch.cat([zero, p + n, more_p, more_n], a), torch.cat([zero, p - n, more_p, more_n.neg()], a)
 
 
 # --- as differentiable functions -------------------------------------------------------------------------------------

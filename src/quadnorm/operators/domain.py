@@ -1,0 +1,115 @@
+"""Where the samples of a field lie, and what each of them counts."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from quadnorm.measures import Anchored, Blend, Grid, Masked, Measure, Separable, rule
+from quadnorm.measures._cache import TensorCache
+from quadnorm.norms import make_norm
+from quadnorm.norms.weights import blended, given_weights, scaled
+
+COUNTING = Grid("counting")
+_POSITIONS = TensorCache(64 * 2**20)
+
+
+def positions(
+    measure: Measure, placement: str, shape: tuple[int, ...], device: torch.device, dtype: torch.dtype
+) -> Tensor:
+    """Coordinates of a grid's samples, relative to the domain: (d, N), each in [0, 1], row-major.
+
+    A measure made of axes knows its nodes; the counting measure and explicit weights do not, and take ``placement``'s.
+
+    >>> positions(COUNTING, "cell", (2, 2), torch.device("cpu"), torch.float32)
+    tensor([[0.2500, 0.2500, 0.7500, 0.7500],
+            [0.2500, 0.7500, 0.2500, 0.7500]])
+    """
+    if torch.compiler.is_compiling():
+        return _positions(measure, placement, shape).to(device=device, dtype=dtype)
+    key = (measure, placement, shape, device, dtype)
+    return _POSITIONS.get(key, lambda: _positions(measure, placement, shape).to(device=device, dtype=dtype))
+
+
+def _positions(measure: Measure, placement: str, shape: tuple[int, ...]) -> Tensor:
+    while isinstance(measure, (Blend, Masked)):
+        measure = measure.quadrature if isinstance(measure, Blend) else measure.base
+    if isinstance(measure, Separable) and measure != COUNTING:
+        axes = zip(measure.axes(len(shape)), shape, strict=True)
+        nodes = [(a.nodes(n) - a.lo) / (a.hi - a.lo) for a, n in axes]
+    else:
+        nodes = [rule(placement).nodes(n) for n in shape]
+    return torch.stack([t.reshape(-1) for t in torch.meshgrid(*nodes, indexing="ij")])
+
+
+def sample_weights(measure: Measure, given: Any, x: Tensor, spatial: tuple[int, ...]) -> Tensor | None:
+    """Weights of the samples of x (B, C, N), summing to 1: (1 or B, N); None if all are equal.
+
+    ``given`` weights take the place of the measure's (of a blend, of its quadrature).
+    """
+    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+    if given is not None:
+        w = scaled(given_weights(given, x, spatial), dtype)
+        return blended(w, measure.alpha) if isinstance(measure, Blend) else w
+    if _flat(measure, spatial):
+        return None
+    return measure.shared_weights(spatial, x.device, dtype).reshape(1, -1)
+
+
+def _flat(measure: Measure, spatial: tuple[int, ...]) -> bool:
+    if torch.compiler.is_compiling() and not isinstance(measure, Grid):
+        return False  # asking an anchored measure would compile the training grid's size in
+    return isinstance(measure, Separable) and measure.flat(spatial)
+
+
+def present(weights: Tensor | None, n: int) -> Tensor | float:
+    """How many samples are there: n, or the number of positive weights of each sample of a batch, (1 or B, 1, 1)."""
+    return float(n) if weights is None else (weights > 0).sum(1).to(weights.dtype).view(-1, 1, 1)
+
+
+def training_count(measure: Measure, ndim: int) -> int | None:
+    """Samples of the grid that an anchored measure stands for."""
+    if not isinstance(measure, Anchored):
+        return None
+    return prod(measure.anchor) if len(measure.anchor) == ndim else measure.anchor[0] ** ndim
+
+
+def spatial_norm(spec: Any, channels: int, placement: str) -> nn.Module:
+    """A norm for fields (B, C, *spatial) with samples at ``placement``.
+
+    A name such as ``"quad"`` asks for quadrature without saying where the samples are; the trapezoid rule that it would take is
+    right for endpoint-inclusive samples only, so other placements get their own rule. Names with a rule of their own, classes and
+    partials are taken as they are.
+    """
+    norm = make_norm(spec, channels)
+    if not isinstance(spec, str) or placement == "endpoint" or any(w in spec for w in ("trapezoid", "endpoint")):
+        return norm
+    measure = getattr(norm, "measure", None)
+    if measure == Grid("trapezoid"):
+        norm.measure = Grid(placement)  # type: ignore[assignment]
+    elif isinstance(measure, Blend) and measure.quadrature == Grid("trapezoid"):
+        norm.measure = Blend(measure.alpha, Grid(placement))  # type: ignore[assignment]
+    return norm
+
+
+def check_placement(placement: str) -> None:
+    """Raise unless ``placement`` is one that grids of any resolution have."""
+    known = ("endpoint", "cell", "periodic", "left")
+    if placement not in known:
+        raise ValueError(f"placement says where samples lie, one of {', '.join(known)}; got {placement!r}")
+
+
+def grid_shape(x: Tensor, channels: int, dim: int) -> tuple[int, ...]:
+    """The spatial shape of x (B, channels, *spatial), or an error that says what was expected."""
+    if x.ndim != dim + 2 or x.shape[1] != channels:
+        sizes = ", ".join(["n"] * dim)
+        raise ValueError(
+            f"got input of shape {tuple(x.shape)}, expected (batch, {channels}, {sizes}): {channels} channels on a "
+            f"{dim}-dimensional grid (coordinates are added inside)"
+        )
+    if not x.is_floating_point():
+        raise TypeError(f"got input of {x.dtype}; expected real floating point numbers")
+    return tuple(x.shape[2:])

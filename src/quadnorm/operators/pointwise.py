@@ -1,0 +1,145 @@
+"""Maps that act on every sample alone, on fields (B, C, N): the same at every resolution, and most of a CPU's work."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+# Hidden activations of one block of points stay in the second-level caches, one share for each thread.
+BLOCK_BYTES = 2**20
+
+
+def ordinary(*tensors: Tensor) -> bool:
+    """Whether hand-written derivatives may be used: plain tensors, no tracer, no transform, no autocast."""
+    if torch.compiler.is_compiling():
+        return False
+    return all(
+        type(t) in (Tensor, nn.Parameter)
+        and not torch._C._functorch.is_functorch_wrapped_tensor(t)
+        and forward_ad.unpack_dual(t).tangent is None
+        and not torch.is_autocast_enabled(t.device.type)
+        for t in tensors
+    )
+
+
+def affine(x: Tensor, weight: Tensor, bias: Tensor | None, onto: Tensor | None = None) -> Tensor:
+    """W x + b (+ ``onto``): x (B, I, N), weight (O, I) or one per sample (B, O, I), bias (O,) → (B, O, N).
+
+    One batched matrix product with the addition inside; a convolution with 1×1 kernels takes twice as long or more.
+    """
+    B = x.shape[0]
+    w = weight.expand(B, -1, -1)
+    if onto is None:
+        return torch.bmm(w, x) if bias is None else torch.baddbmm(bias.view(1, -1, 1), w, x)
+    y = torch.baddbmm(onto, w, x)
+    return y if bias is None else y + bias.view(1, -1, 1)
+
+
+class Pointwise(nn.Module):
+    r"""A linear map of the channels, :math:`y_j = W x_j + b` at every sample j.
+
+    Shapes: (B, C_in, *spatial) → (B, C_out, *spatial). Initialised as ``nn.Linear``.
+
+    >>> Pointwise(3, 8)(torch.randn(2, 3, 5, 6)).shape
+    torch.Size([2, 8, 5, 6])
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, bias: bool = True) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(out_channels, in_channels))
+        self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Uniform in ±1/√C_in."""
+        bound = 1 / sqrt(self.weight.shape[1])
+        for p in self.parameters():
+            nn.init.uniform_(p, -bound, bound)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """W x + b."""
+        return affine(x.flatten(2), self.weight, self.bias).view(x.shape[0], -1, *x.shape[2:])
+
+    def extra_repr(self) -> str:
+        """What the constructor was given."""
+        return f"{self.weight.shape[1]}, {self.weight.shape[0]}, bias={self.bias is not None}"
+
+
+class PointwiseMLP(nn.Module):
+    r"""Two linear maps with a GELU between, :math:`y_j = W_2\,\mathrm{GELU}(W_1 x_j + b_1) + b_2` at every sample j.
+
+    On a CPU the wide hidden field is never stored: it is made block by block, and made again for the derivative. That is
+    faster than writing it to memory, and what remains for the backward pass is x alone.
+
+    Shapes: (B, C_in, N) → (B, C_out, N); ``onto`` (B, C_out, N) is added if given.
+
+    >>> PointwiseMLP(3, 16, 1)(torch.randn(2, 3, 50)).shape
+    torch.Size([2, 1, 50])
+    """
+
+    def __init__(self, in_channels: int, hidden: int, out_channels: int) -> None:
+        super().__init__()
+        self.first = Pointwise(in_channels, hidden)
+        self.second = Pointwise(hidden, out_channels)
+
+    def forward(self, x: Tensor, onto: Tensor | None = None) -> Tensor:
+        """MLP(x) + onto."""
+        args = (x, self.first.weight, self.first.bias, self.second.weight, self.second.bias)
+        if x.device.type != "cpu" or not ordinary(x):
+            return plain_mlp(*args, onto)  # type: ignore[arg-type]
+        y: Tensor = _BlockedMLP.apply(*args, onto)  # type: ignore[no-untyped-call]
+        return y
+
+
+def plain_mlp(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, onto: Tensor | None) -> Tensor:
+    """The formula."""
+    return affine(nn.functional.gelu(affine(x, w1, b1)), w2, b2, onto)
+
+
+def _blocks(x: Tensor, hidden: int) -> list[tuple[int, slice]]:
+    step = max(64, BLOCK_BYTES * torch.get_num_threads() // (hidden * x.element_size()))
+    return [(b, slice(s, s + step)) for b in range(x.shape[0]) for s in range(0, x.shape[2], step)]
+
+
+class _BlockedMLP(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, onto: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, w1, b1, w2, b2)
+        y = x.new_empty(x.shape[0], w2.shape[0], x.shape[2])
+        c1, c2 = b1[:, None], b2[:, None]
+        for b, s in _blocks(x, w1.shape[0]):
+            h = torch.addmm(c1, w1, x[b, :, s])
+            torch.ops.aten.gelu_(h)
+            if onto is None:
+                torch.addmm(c2, w2, h, out=y[b, :, s])
+            else:
+                torch.addmm(onto[b, :, s], w2, h, out=y[b, :, s])
+                y[b, :, s] += c2
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        saved = ctx.saved_tensors
+        onto = g if ctx.needs_input_grad[5] else None
+        if torch.is_grad_enabled():  # derivatives of the derivative: let autograd see the formula
+            wanted = [t for t, need in zip(saved, ctx.needs_input_grad, strict=False) if need]
+            found = iter(torch.autograd.grad(plain_mlp(*saved, None), wanted, g, create_graph=True))
+            return *(next(found) if need else None for need in ctx.needs_input_grad[:5]), onto
+        x, w1, b1, w2, b2 = saved
+        gx = torch.empty_like(x) if ctx.needs_input_grad[0] else None
+        g1, gb1, g2 = (torch.zeros_like(t) for t in (w1, b1, w2))
+        c1 = b1[:, None]
+        for b, s in _blocks(x, w1.shape[0]):
+            xs, gs = x[b, :, s], g[b, :, s]
+            pre = torch.addmm(c1, w1, xs)
+            g2.addmm_(gs, nn.functional.gelu(pre).t())
+            gh = torch.ops.aten.gelu_backward(w2.t() @ gs, pre)
+            g1.addmm_(gh, xs.t())
+            gb1 += gh.sum(1)
+            if gx is not None:
+                torch.mm(w1.t(), gh, out=gx[b, :, s])
+        return gx, g1, gb1, g2, g.sum((0, 2)), onto

@@ -38,25 +38,23 @@ def test_public_names_exist_and_are_listed():
         quadnorm.Gird  # noqa: B018
 
 
-def test_readme_shows_code_early_and_it_runs(tmp_path, monkeypatch):
-    text = (ROOT / "README.md").read_text()
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    assert blocks
-    assert text[: text.index("```python")].count("\n") < 30
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+def test_code_on_the_pages_runs(page, tmp_path, monkeypatch):
+    """The blocks of a page run one after the other in one namespace, as a reader would type them."""
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}
-    for block in blocks:  # one after the other in one namespace, as a reader would type them
-        exec(compile(block, "README.md", "exec"), namespace)
+    for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
+        exec(compile(block, page.name, "exec"), namespace)
+
+
+def test_readme_shows_code_early():
+    text = (ROOT / "README.md").read_text()
+    assert text[: text.index("```python")].count("\n") < 30
 
 
 def test_version_is_one():
     assert f'version = "{quadnorm.__version__}"' in (ROOT / "pyproject.toml").read_text()
     assert f"version: {quadnorm.__version__}" in (ROOT / "CITATION.cff").read_text()
-
-
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda p: p.stem)
-def test_code_in_the_docs_runs(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    namespace: dict[str, object] = {}
-    for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
-        exec(compile(block, page.name, "exec"), namespace)

@@ -14,28 +14,53 @@ if TYPE_CHECKING:
         LatLon,
         Measure,
         Weights,
+        cell_weights,
+        delaunay_weights,
+        lumped_weights,
+        voronoi_weights,
+    )
+    from quadnorm.norms import (
+        AnchoredNorm,
+        BlendQuadNorm,
+        QuadNorm,
+        QuadRMSNorm,
+        make_norm,
+        quad_norm,
+        quad_norm_ragged,
     )
 
 __version__ = "0.1.0"
 
-_ROOMS = {
-    "measures": ("Anchored", "Blend", "Grid", "LatLon", "Measure", "Weights"),
-}
-_HOME = {name: f"quadnorm.{room}" for room, names in _ROOMS.items() for name in names}
-
 __all__ = [
     "Anchored",
+    "AnchoredNorm",
     "Blend",
+    "BlendQuadNorm",
     "Grid",
     "LatLon",
     "Measure",
+    "QuadNorm",
+    "QuadRMSNorm",
     "Weights",
+    "cell_weights",
+    "delaunay_weights",
+    "lumped_weights",
+    "make_norm",
+    "quad_norm",
+    "quad_norm_ragged",
+    "voronoi_weights",
 ]
+
+_ROOMS = ("measures", "norms")
 
 
 def __getattr__(name: str) -> object:
-    if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
+    if name in __all__:
+        for room in _ROOMS:
+            module = import_module(f"quadnorm.{room}")
+            if hasattr(module, name):
+                globals()[name] = getattr(module, name)  # found once, an ordinary attribute from then on
+                return globals()[name]
     raise AttributeError(f"module 'quadnorm' has no attribute {name!r}")
 
 

@@ -4,6 +4,8 @@ from quadnorm.measures.anchored import Anchored
 from quadnorm.measures.base import Measure
 from quadnorm.measures.explicit import Blend, Masked, Weights
 from quadnorm.measures.grid import Grid, Separable
+from quadnorm.measures.mesh import cell_weights, lumped_weights
+from quadnorm.measures.points import delaunay_weights, voronoi_weights
 from quadnorm.measures.rules import PLACEMENTS, RULES, Rule, rule
 from quadnorm.measures.sphere import LatLon
 
@@ -20,7 +22,11 @@ __all__ = [
     "Separable",
     "Weights",
     "as_measure",
+    "cell_weights",
+    "delaunay_weights",
+    "lumped_weights",
     "rule",
+    "voronoi_weights",
 ]
 
 

@@ -1,4 +1,4 @@
-"""Cosine and sine matrices: where along an axis a Fourier sum samples its waves, with which weights, in which period."""
+"""Cosine and sine matrices: where along an axis a Fourier sum samples its waves, its weights and its period."""
 
 from __future__ import annotations
 
@@ -55,14 +55,7 @@ class Wave:
 
     def equispaced(self, n: int) -> bool:
         """Whether the sum over this axis is a discrete Fourier transform: equal weights, s_j = (j + const)/n."""
-        if self.padding:
-            return False
-        if self.axis is None:
-            return True
-        if not self.axis.flat(n):
-            return False
-        s = self.turns(n)
-        return n == 1 or bool((torch.diff(s) - 1 / n).abs().max() < 1e-12)
+        return _equispaced(self, n)
 
     def native(self, n: int) -> float | None:
         """Length in samples of the transform that this axis stands for, or None if it is no transform of samples."""
@@ -73,8 +66,19 @@ class Wave:
         return n * (1 + self.padding) if self.equispaced(n) else None
 
 
+@lru_cache(maxsize=1024)
+def _equispaced(wave: Wave, n: int) -> bool:
+    if wave.padding:
+        return False
+    if wave.axis is None:
+        return True
+    if not wave.axis.flat(n):
+        return False
+    return n == 1 or bool((torch.diff(wave.turns(n)) - 1 / n).abs().max() < 1e-12)
+
+
 def _training_turns(axis: AnchoredAxis, r: Tensor) -> Tensor:
-    """The phase that the training grid's FFT gave to the place ``r``: i/n₀ at training sample i, linear between samples."""
+    """The phase that the training grid's FFT gave to the place ``r``: i/n₀ at sample i, linear between samples."""
     train, n0 = axis.train, axis.n0
     if n0 == 1:
         return r

@@ -80,9 +80,9 @@ def training_count(measure: Measure, ndim: int) -> int | None:
 def spatial_norm(spec: Any, channels: int, placement: str) -> nn.Module:
     """A norm for fields (B, C, *spatial) with samples at ``placement``.
 
-    A name such as ``"quad"`` asks for quadrature without saying where the samples are; the trapezoid rule that it would take is
-    right for endpoint-inclusive samples only, so other placements get their own rule. Names with a rule of their own, classes and
-    partials are taken as they are.
+    A name such as ``"quad"`` asks for quadrature without saying where the samples are; the trapezoid rule that it
+    would take is right for endpoint-inclusive samples only, so other placements get their own rule. Names with a rule
+    of their own, classes and partials are taken as they are.
     """
     norm = make_norm(spec, channels)
     if not isinstance(spec, str) or placement == "endpoint" or any(w in spec for w in ("trapezoid", "endpoint")):

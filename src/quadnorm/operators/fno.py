@@ -22,12 +22,13 @@ class FNO(nn.Module):
     .. math::
         v_0 = P\,(a, r), \qquad v_{l+1} = v_l + \sigma\bigl(N(K_l v_l + W_l v_l + b_l)\bigr), \qquad u = Q\,v_L
 
-    with a linear lift P on the input and the coordinates, spectral convolutions K (:class:`SpectralConv`), pointwise maps W, a
-    norm N, σ = GELU (none in the last layer) and the pointwise head Q: width → 128 → C_out. Space is summed in two places: in
-    K, against ``measure``, and in N, against the norm's own measure. Everything else acts on single samples.
+    with a linear lift P on the input and the coordinates, spectral convolutions K (:class:`SpectralConv`), pointwise
+    maps W, a norm N, σ = GELU (none in the last layer) and the pointwise head Q: width → 128 → C_out. Space is summed
+    in two places: in K, against ``measure``, and in N, against the norm's own measure. Everything else acts on single
+    samples.
 
-    Published form: ``kernel="fft"``, ``measure="counting"``. On endpoint-inclusive samples both sums then carry a boundary mass
-    1/n and K a period n/(n−1), so the operator moves with the grid at O(h). Quadrature measures and
+    Published form: ``kernel="fft"``, ``measure="counting"``. On endpoint-inclusive samples both sums then carry a
+    boundary mass 1/n and K a period n/(n−1), so the operator moves with the grid at O(h). Quadrature measures and
     ``Anchored(n0)`` make it move at O(h²); the latter without changing it at n0.
 
     Args:
@@ -35,16 +36,17 @@ class FNO(nn.Module):
         width, modes, layers: of the blocks; ``modes`` for every axis or one each.
         dim: spatial dimension, 1 to 3.
         norm: see :func:`quadnorm.make_norm`.
-        kernel, measure, period, padding: see :class:`SpectralConv`. ``padding`` is a fraction of the domain: a fixed number of
-            cells would depend on the resolution.
+        kernel, measure, period, padding: see :class:`SpectralConv`. ``padding`` is a fraction of the domain: a fixed
+            number of cells would depend on the resolution.
         residual: whether blocks add to their input, as written above.
-        gain: scale the added term by α₀ √(E‖v‖² / (E‖F(v)‖² + ε)), E the average under ``measure``, with a learned α₀ ≥ 0 per block,
-            softplus of ``gain``, initially 0.5 (the paper's optional residual gain).
+        gain: scale the added term by α₀ √(E‖v‖² / (E‖F(v)‖² + ε)), E the average under ``measure``, with a learned α₀
+            ≥ 0 per block, softplus of ``gain``, initially 0.5 (the paper's optional residual gain).
         projection: width of the head.
-        placement: where samples lie, ``endpoint``, ``cell``, ``periodic`` or ``left``; for the coordinates, unless the measure has nodes.
+        placement: where samples lie, ``endpoint``, ``cell``, ``periodic`` or ``left``; for the coordinates, unless
+            the measure has nodes.
 
-    Shapes: (B, C_in, *spatial) → (B, C_out, *spatial) at any resolution. Without affine norms width 32, 12 modes, 4 layers have
-    1,188,353 parameters, complex ones counted once; width 48 and 8 layers 5,333,825.
+    Shapes: (B, C_in, *spatial) → (B, C_out, *spatial) at any resolution. Without affine norms width 32, 12 modes, 4
+    layers have 1,188,353 parameters, complex ones counted once; width 48 and 8 layers 5,333,825.
 
     >>> model = FNO(modes=4, width=8, layers=2)
     >>> model(torch.randn(2, 1, 16, 16)).shape, model(torch.randn(2, 1, 33, 20)).shape
@@ -114,12 +116,12 @@ class FNO(nn.Module):
     def measure(self, spec: str | Sequence[str] | Measure) -> None:
         self._measure = as_measure(spec)
         for block in self.blocks:
-            block.spectral.measure = self._measure  # type: ignore[union-attr, assignment]
+            block.spectral.measure = self._measure  # type: ignore[union-attr]
 
     def lifted(self, x: Tensor, shape: tuple[int, ...]) -> Tensor:
         """P (a, r), (B, width, N)."""
         r = positions(self._measure, self.placement, shape, x.device, self.lift.weight.dtype)  # (d, N)
-        field, place = self.lift.weight.split([self.in_channels, self.dim], 1)
+        field, place = self.lift.weight[:, : self.in_channels], self.lift.weight[:, self.in_channels :]
         # The coordinates' share is the same for all samples of a batch.
         share = torch.addmm(self.lift.bias[:, None], place, r)  # type: ignore[index]
         return affine(x.flatten(2), field, None, onto=share.expand(x.shape[0], -1, -1))

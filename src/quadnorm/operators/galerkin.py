@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from quadnorm.measures import Measure, as_measure
 from quadnorm.operators.domain import check_placement, spatial_norm
-from quadnorm.operators.pointwise import Pointwise, PointwiseMLP, affine
 from quadnorm.operators.points import Samples
+from quadnorm.operators.pointwise import Pointwise, PointwiseMLP, affine
 
 
 class GalerkinAttention(nn.Module):
@@ -20,12 +20,12 @@ class GalerkinAttention(nn.Module):
 
     .. math:: G = \sum_j w_j\, \tilde k_j \tilde v_j^\top, \qquad y_j = W_o\,(G^\top \tilde q_j)_{heads} + b_o
 
-    per head, where q, k, v are linear in x, k and v pass a LayerNorm over the head's d channels (token-wise, hence neutral to
-    resolution; shared by the heads), and a tilde puts the sample's coordinates in front. Space is summed in G only. The
-    counting measure gives the published KᵀV/n.
+    per head, where q, k, v are linear in x, k and v pass a LayerNorm over the head's d channels (token-wise, hence
+    neutral to resolution; shared by the heads), and a tilde puts the sample's coordinates in front. Space is summed
+    in G only. The counting measure gives the published KᵀV/n.
 
-    y_j is linear in x_j once G is known, so that the query, G and the output map are multiplied together first — small matrices —
-    and applied to x in one product.
+    y_j is linear in x_j once G is known, so that the query, G and the output map are multiplied together first —
+    small matrices — and applied to x in one product.
 
     Shapes: x (B, C, N), places (1 or B, d, N), weights (1 or B, N) or None for equal ones → (B, C, N).
     Initially q, k, v are 0.01·(Xavier + I), without bias.
@@ -111,10 +111,10 @@ class GalerkinTransformer(nn.Module):
 
     .. math:: x \leftarrow N(x + \mathrm{Attn}(x, r)), \qquad x \leftarrow N(x + \mathrm{FFN}(x))
 
-    between a linear lift of the input and the coordinates r and a pointwise head width → 128 → C_out; FFN: width → 2·width →
-    width with GELU. Space is summed in two places: in the attention (:class:`GalerkinAttention`), against ``measure``, and in
-    the norms, against theirs. Counting is the published form; its boundary mass on endpoint-inclusive grids moves with n.
-    No convolutional down-scaler and no spectral decoder.
+    between a linear lift of the input and the coordinates r and a pointwise head width → 128 → C_out; FFN: width →
+    2·width → width with GELU. Space is summed in two places: in the attention (:class:`GalerkinAttention`), against
+    ``measure``, and in the norms, against theirs. Counting is the published form; its boundary mass on
+    endpoint-inclusive grids moves with n. No convolutional down-scaler and no spectral decoder.
 
     Args:
         in_channels, out_channels: C_in, C_out.
@@ -123,9 +123,10 @@ class GalerkinTransformer(nn.Module):
         measure: a rule's name or a measure, for the attention.
         dim: spatial dimension. ``projection``: width of the head. ``placement``: where grid samples lie.
 
-    Shapes: a grid (B, C_in, *spatial) → (B, C_out, *spatial), any resolution. Scattered points: ``model(x, coordinates=r,
-    weights=w)`` with x (B, N, C_in), r (N, d) or (B, N, d), w (N,) or (B, N) of any scale, 0 = padding → (B, N, C_out); what
-    comes out at padding means nothing. Given weights take the place of the measure's, and go to the norms too.
+    Shapes: a grid (B, C_in, *spatial) → (B, C_out, *spatial), any resolution. Scattered points: ``model(x,
+    coordinates=r, weights=w)`` with x (B, N, C_in), r (N, d) or (B, N, d), w (N,) or (B, N) of any scale, 0 = padding
+    → (B, N, C_out); what comes out at padding means nothing. Given weights take the place of the measure's, and go to
+    the norms too.
 
     143,873 parameters (width 64, 4 heads, 4 layers, no affine norms; the paper states none).
 
@@ -167,14 +168,12 @@ class GalerkinTransformer(nn.Module):
     def measure(self, spec: str | Sequence[str] | Measure) -> None:
         self._measure = as_measure(spec)
         for block in self.blocks:
-            block.attention.measure = self._measure  # type: ignore[union-attr, assignment]
+            block.attention.measure = self._measure  # type: ignore[union-attr]
 
     def forward(self, x: Tensor, coordinates: Any = None, weights: Any = None) -> Tensor:
         """See the class."""
         s = Samples.of(x, coordinates, weights, self._measure, self.placement, self.in_channels, self.dim)
-        v = affine(
-            torch.cat([s.field, s.places.expand(x.shape[0], -1, -1)], 1), self.lift.weight, self.lift.bias
-        )
+        v = affine(torch.cat([s.field, s.places.expand(x.shape[0], -1, -1)], 1), self.lift.weight, self.lift.bias)
         for block in self.blocks:
             v = block(v, s)
         return s.restore(self.head(v), coordinates is not None)

@@ -11,8 +11,9 @@ from quadnorm.operators.transforms import Modes
 def tie(modes: Modes) -> tuple[Tensor, Tensor, int]:
     """Where each of the K modes finds its matrix, and the sign of its imaginary part.
 
-    Free matrices: one for every mode with k_last > 0 and for every pair ±k with k_last = 0; the mode 0 has a real one of
-    its own, at index 0. Returns ``source`` (K,) into [real one, free ones], ``sign`` (K,) in {1, −1}, and the number of free ones.
+    Free matrices: one for every mode with k_last > 0 and for every pair ±k with k_last = 0; the mode 0 has a real one
+    of its own, at index 0. Returns ``source`` (K,) into [real one, free ones], ``sign`` (K,) in {1, −1}, and the
+    number of free ones.
 
     >>> tie(Modes((2, 2), (1,)))  # modes (0,0) (0,1) (1,0) (1,1) (−1,0) (−1,1)
     (tensor([0, 1, 2, 3, 2, 4]), tensor([ 1.,  1.,  1.,  1., -1.,  1.]), 4)

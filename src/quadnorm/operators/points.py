@@ -38,12 +38,13 @@ class Samples:
         if weights is None:
             return Samples(field, places, shape, w, None)
         assert w is not None
-        return Samples(_present(field, w), places, shape, w, w.expand(x.shape[0], -1).unflatten(1, shape))
+        return Samples(_present(field, w), places, shape, w, w.expand(x.shape[0], -1).reshape(-1, *shape))
 
     def normed(self, norm: nn.Module, v: Tensor) -> Tensor:
         """norm(v) for v (B, C, N), the norm seeing the grid and the given weights."""
         grid = v.view(*v.shape[:2], *self.shape)
-        return (norm(grid) if self.given is None else norm(grid, weights=self.given)).flatten(2)
+        y: Tensor = norm(grid) if self.given is None else norm(grid, weights=self.given)
+        return y.flatten(2)
 
     def restore(self, y: Tensor, scattered: bool) -> Tensor:
         """(B, C, N) in the layout of the input."""
@@ -53,7 +54,8 @@ class Samples:
 def _scattered(x: Tensor, r: Tensor, weights: Any, measure: Measure, channels: int, dim: int) -> Samples:
     if x.ndim != 3 or x.shape[2] != channels:
         raise ValueError(
-            f"got points of shape {tuple(x.shape)}, expected (batch, N, {channels}): with coordinates, channels come last"
+            f"got points of shape {tuple(x.shape)}, expected (batch, N, {channels}): "
+            f"with coordinates, channels come last"
         )
     B, N = x.shape[:2]
     r = r.to(device=x.device, dtype=x.dtype)
@@ -80,12 +82,13 @@ def _scattered(x: Tensor, r: Tensor, weights: Any, measure: Measure, channels: i
 
 
 def _present(f: Tensor, w: Tensor) -> Tensor:
-    """f (B, C, N) with 0 where nothing is: padding may hold anything, and 0·NaN is NaN."""
+    """F (B, C, N) with 0 where nothing is: padding may hold anything, and 0·NaN is NaN."""
     return torch.where((w == 0).unsqueeze(1), torch.zeros((), dtype=f.dtype, device=f.device), f)
 
 
 def tokens_to_grid(x: Tensor, shape: Sequence[int] | None = None, dim: int = 2) -> Tensor:
-    """Tokens (B, N, C) in row-major order as a field (B, C, *shape); without ``shape``, a grid with ``dim`` equal sides.
+    """Tokens (B, N, C) in row-major order as a field (B, C, *shape); without ``shape``, a grid with ``dim`` equal
+    sides.
 
     >>> tokens_to_grid(torch.zeros(2, 12, 5), (3, 4)).shape
     torch.Size([2, 5, 3, 4])
@@ -97,12 +100,13 @@ def tokens_to_grid(x: Tensor, shape: Sequence[int] | None = None, dim: int = 2) 
         side = round(N ** (1 / dim))
         if side**dim != N:
             raise ValueError(
-                f"{N} tokens do not fill a grid with {dim} equal sides ({side}^{dim} = {side**dim}); pass the grid's shape"
+                f"{N} tokens do not fill a grid with {dim} equal sides ({side}^{dim} = {side**dim}); "
+                f"pass the grid's shape"
             )
         shape = (side,) * dim
     if prod(shape) != N:
         raise ValueError(f"{N} tokens do not fill a grid of shape {tuple(shape)}, which has {prod(shape)} places")
-    return x.transpose(1, 2).unflatten(2, tuple(shape))  # type: ignore[no-any-return, no-untyped-call]
+    return x.transpose(1, 2).reshape(x.shape[0], x.shape[2], *shape)
 
 
 def grid_to_tokens(x: Tensor) -> Tensor:
@@ -117,8 +121,9 @@ def grid_to_tokens(x: Tensor) -> Tensor:
 class SpatialNorm(nn.Module):
     """A norm of fields for token models: (B, N, C) → (B, C, *shape), norm, and back.
 
-    Replacing ``nn.LayerNorm(C)`` in a token model by this changes what is averaged: the former normalizes each token by itself,
-    the latter with statistics over space. That is the paper's choice for its token operators, and never made silently here.
+    Replacing ``nn.LayerNorm(C)`` in a token model by this changes what is averaged: the former normalizes each token
+    by itself, the latter with statistics over space. That is the paper's choice for its token operators, and never
+    made silently here.
 
     Args:
         norm: a module that takes (B, C, *spatial), as :func:`quadnorm.make_norm` makes them.

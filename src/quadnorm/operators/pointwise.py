@@ -20,7 +20,7 @@ def ordinary(*tensors: Tensor) -> bool:
     return all(
         type(t) in (Tensor, nn.Parameter)
         and not torch._C._functorch.is_functorch_wrapped_tensor(t)
-        and forward_ad.unpack_dual(t).tangent is None
+        and forward_ad.unpack_dual(t).tangent is None  # type: ignore[no-untyped-call]
         and not torch.is_autocast_enabled(t.device.type)
         for t in tensors
     )
@@ -72,8 +72,8 @@ class Pointwise(nn.Module):
 class PointwiseMLP(nn.Module):
     r"""Two linear maps with a GELU between, :math:`y_j = W_2\,\mathrm{GELU}(W_1 x_j + b_1) + b_2` at every sample j.
 
-    On a CPU the wide hidden field is never stored: it is made block by block, and made again for the derivative. That is
-    faster than writing it to memory, and what remains for the backward pass is x alone.
+    On a CPU the wide hidden field is never stored: it is made block by block, and made again for the derivative. That
+    is faster than writing it to memory, and what remains for the backward pass is x alone.
 
     Shapes: (B, C_in, N) → (B, C_out, N); ``onto`` (B, C_out, N) is added if given.
 
@@ -127,9 +127,10 @@ class _BlockedMLP(torch.autograd.Function):
         onto = g if ctx.needs_input_grad[5] else None
         if torch.is_grad_enabled():  # derivatives of the derivative: let autograd see the formula
             wanted = [t for t, need in zip(saved, ctx.needs_input_grad, strict=False) if need]
-            found = iter(torch.autograd.grad(plain_mlp(*saved, None), wanted, g, create_graph=True))
+            x, w1, b1, w2, b2 = saved
+            found = iter(torch.autograd.grad(plain_mlp(x, w1, b1, w2, b2, None), wanted, g, create_graph=True))
             return *(next(found) if need else None for need in ctx.needs_input_grad[:5]), onto
-        x, w1, b1, w2, b2 = saved
+        x, w1, b1, w2, _ = saved
         gx = torch.empty_like(x) if ctx.needs_input_grad[0] else None
         g1, gb1, g2 = (torch.zeros_like(t) for t in (w1, b1, w2))
         c1 = b1[:, None]

@@ -12,6 +12,7 @@ from quadnorm._suggest import unknown
 from quadnorm.measures import Measure, as_measure
 from quadnorm.operators.dft import COUNTING, Wave, matrix, waves_of
 from quadnorm.operators.hermitian import tie, untie
+from quadnorm.operators.pointwise import ordinary
 from quadnorm.operators.transforms import (
     Modes,
     dense_cost,
@@ -32,27 +33,29 @@ class SpectralConv(nn.Module):
         X_k = \sum_j w_j\, x(r_j)\, e^{-2\pi i k \cdot r_j / L}, \qquad
         y(r_j) = \sum_k c_k \operatorname{Re}\bigl( W_k^\top X_k\, e^{2\pi i k \cdot r_j / L} \bigr)
 
-    with w from the measure, over 0 ≤ k < m on the last axis (c_k = 2 there except at k = 0, since −k follows from k) and
-    −m ≤ k < m on the others. Space is summed in X_k only. What ``kernel`` and ``measure`` make of nodes, weights and period:
+    with w from the measure, over 0 ≤ k < m on the last axis (c_k = 2 there except at k = 0, since −k follows from k)
+    and −m ≤ k < m on the others. Space is summed in X_k only. What ``kernel`` and ``measure`` make of nodes, weights
+    and period:
 
-    ==============  ======================  ====================  ============================================================
-    kernel          measure                 weights               phase of the first wave, r_j/L
-    ==============  ======================  ====================  ============================================================
-    ``fft``         counting                1/n                   j/n: the published layer. On endpoint-inclusive samples its
-                                                                  period is n/(n−1) domains, so it moves with n
-    ``hermitian``   counting                1/n                   j/n; modes −(m−1) … m−1, W_{−k} = conj W_k, real W_0
-    ``quadrature``  counting                1/n                   r_j/L with endpoint nodes; L = ``period``, default 1
-    any             Anchored                the measure's         i/n₀ at training sample i: at n₀ the published layer, and
-                                                                  elsewhere the same operator up to O(h²)
-    any             any other               the measure's         r_j/L with the measure's nodes; L = ``period``, default 1,
-                                                                  the limit of the published layer for n → ∞
-    ==============  ======================  ====================  ============================================================
+    ==============  ========  =============  ==========================================================================
+    kernel          measure   weights        phase of the first wave, r_j/L
+    ==============  ========  =============  ==========================================================================
+    ``fft``         counting  1/n            j/n: the published layer. On endpoint-inclusive samples its period is
+                                             n/(n−1) domains, so it moves with n
+    ``hermitian``   counting  1/n            j/n; modes −(m−1) … m−1, W_{−k} = conj W_k, real W_0
+    ``quadrature``  counting  1/n            r_j/L with endpoint nodes; L = ``period``, default 1
+    any             Anchored  the measure's  i/n₀ at training sample i: at n₀ the published layer, elsewhere the same
+                                             operator up to O(h²)
+    any             other     the measure's  r_j/L with the measure's nodes; L = ``period``, default 1, which is the
+                                             limit of the published layer for n → ∞
+    ==============  ========  =============  ==========================================================================
 
-    Cell-centred and periodic measures with L = 1 are the FFT's own sums at every n. Measures that are no product of axes
-    (a mask, a blend, explicit weights) multiply the field before the transform. Nodes are relative to the domain, in [0, 1].
+    Cell-centred and periodic measures with L = 1 are the FFT's own sums at every n. Measures that are no product of
+    axes (a mask, a blend, explicit weights) multiply the field before the transform. Nodes are relative to the
+    domain, in [0, 1].
 
-    ``padding`` = f extends the field by zero to (1+f) of the domain for the transform, and drops the extension afterwards:
-    a period (1+f) times as long, at any resolution and at no cost.
+    ``padding`` = f extends the field by zero to (1+f) of the domain for the transform, and drops the extension
+    afterwards: a period (1+f) times as long, at any resolution and at no cost.
 
     Args:
         in_channels, out_channels: C_in, C_out.
@@ -60,7 +63,8 @@ class SpectralConv(nn.Module):
         dim: spatial dimension, if ``modes`` is a single number.
         kernel, measure, period, padding: as above; ``period`` and ``padding`` for every axis or one each.
         placement: where samples lie (``endpoint``, ``cell``, ``periodic``, ``left``), for measures that do not know it.
-        backend: ``dense`` matrix products, ``fft`` where the sums are discrete Fourier transforms, or the cheaper (``auto``).
+        backend: ``dense`` matrix products, ``fft`` where the sums are discrete Fourier transforms, or the cheaper
+            (``auto``).
 
     Shapes: (B, C_in, *spatial) → (B, C_out, *spatial), any resolution with n ≥ 2m (last axis: n ≥ 2m−2).
 
@@ -104,7 +108,7 @@ class SpectralConv(nn.Module):
             raise ValueError(f"period must be positive and padding not negative, got {period!r} and {padding!r}")
         tied = kernel == "hermitian"
         self.modes = Modes(kept, tuple(m - 1 if tied else m for m in kept[:-1]))
-        self.measure = measure  # type: ignore[assignment]  # the setter takes what as_measure takes
+        self.measure = measure
         real = torch.get_default_dtype() if dtype is None else dtype
         pair, free = (in_channels, out_channels), self.modes.shape
         if tied:
@@ -155,7 +159,7 @@ class SpectralConv(nn.Module):
         return self.weight.flatten(0, -3)
 
     def forward(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
-        """(B, C_in, *spatial) → (B, C_out, *spatial); ``bias`` (C_out,) is added to the result (at the wave k = 0: for free)."""
+        """(B, C_in, *spatial) → (B, C_out, *spatial); ``bias`` (C_out,) is added: as the wave k = 0, for free."""
         sizes = self._checked(x)
         with torch.autocast(x.device.type, enabled=False):  # phases need more digits than half precision has
             weight = self.full_weight()
@@ -172,7 +176,7 @@ class SpectralConv(nn.Module):
             analysis = tuple(matrix(w, n, top, role, x.device, real) for w, n, top in at)
             roles = ["plain"] * (len(at) - 1) + ["half"]
             synthesis = tuple(matrix(*a, r, x.device, real) for a, r in zip(at, roles, strict=True))
-            way = through_real_matrices if torch.compiler.is_compiling() else through_matrices
+            way = through_matrices if ordinary(field) else through_real_matrices
             return way(field, weight, constant, self.modes, analysis, synthesis).to(x.dtype)
 
     def _takes_fft(self, waves: tuple[Wave, ...], batch: int, sizes: tuple[int, ...]) -> bool:
@@ -192,7 +196,8 @@ class SpectralConv(nn.Module):
         kept = self.modes.kept
         if x.ndim != len(kept) + 2 or x.shape[1] != self.in_channels:
             raise ValueError(
-                f"got input of shape {tuple(x.shape)}, expected (batch, {self.in_channels}, {', '.join(['n'] * len(kept))}): "
+                f"got input of shape {tuple(x.shape)}, expected (batch, {self.in_channels}, "
+                f"{', '.join(['n'] * len(kept))}): "
                 f"{self.in_channels} channels on a {len(kept)}-dimensional grid"
             )
         sizes = tuple(x.shape[2:])
@@ -214,9 +219,10 @@ class SpectralConv(nn.Module):
                 parts = torch.view_as_real(t).to(parts.device)
             return torch.view_as_complex(parts.contiguous())
 
-        return super()._apply(both_parts, recurse)
+        super()._apply(both_parts, recurse)  # type: ignore[no-untyped-call]
+        return self
 
-    def extra_repr(self) -> str:  # noqa: D102
+    def extra_repr(self) -> str:
         extra = "" if self.period is None else f", period={self.period}"
         extra += f", padding={self.padding}" if any(self.padding) else ""
         return (

@@ -4,11 +4,12 @@ With the rows of :func:`quadnorm.operators.dft.matrix` along every axis, a real 
 T = (A₀ ⊗ A₁ ⊗ …) x, all products of cosines and sines: one real matrix product per axis, no complex temporaries of the
 field's size. Complex modes are sums and differences of few entries of T, for one axis
 
-.. math:: X_{\pm k} = C_k \mp i S_k, \qquad C_k = \sum_j w_j x_j \cos 2\pi k s_j, \quad S_k = \sum_j w_j x_j \sin 2\pi k s_j .
+.. math:: X_{\pm k} = C_k \mp i S_k, \quad
+    C_k = \sum_j w_j x_j \cos 2\pi k s_j, \quad S_k = \sum_j w_j x_j \sin 2\pi k s_j .
 
 Order of modes: 0 … m−1 along the last axis (the others follow from X_{−k} = conj X_k), and 0 … m−1, −1 … −q along every
-other axis. Synthesis Σ_k c_k Re(Y_k e^{2πi k·s}) is the adjoint of an analysis with weights c_k instead of w_j, so that each of
-the two is the other's derivative.
+other axis. Synthesis Σ_k c_k Re(Y_k e^{2πi k·s}) is the adjoint of an analysis with weights c_k instead of w_j, so
+that each of the two is the other's derivative.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from torch import Tensor
 
 Matrices = tuple[Tensor, ...]
 
-# Measured on one core (AVX-512, float32): per multiplication of the matrix products, and per point and octave of the FFT form.
+# Measured on one core (AVX-512, float32): per multiplication of the matrix products, and per point and octave of the
+# FFT form.
 DENSE_NS = 0.025
 FFT_NS = 0.2
 
@@ -164,26 +166,27 @@ class Analyse(torch.autograd.Function):
     """Field (B, C, *n) → complex modes (*modes.shape, B, C). Linear: its derivative is :class:`Synthesise`."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, modes: Modes, *mats: Tensor) -> Tensor:  # noqa: D102
+    def forward(ctx: Any, x: Tensor, modes: Modes, *mats: Tensor) -> Tensor:
         ctx.modes, ctx.mats = modes, mats
         return torch.complex(*to_modes(analyse_real(x, mats), modes))
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:  # noqa: D102
-        return Synthesise.apply(g, None, ctx.modes, *ctx.mats), None, *(None for _ in ctx.mats)
+    def backward(ctx: Any, g: Tensor) -> Any:
+        x = Synthesise.apply(g, None, ctx.modes, *ctx.mats)  # type: ignore[no-untyped-call]
+        return x, None, *(None for _ in ctx.mats)
 
 
 class Synthesise(torch.autograd.Function):
     """Complex modes (*modes.shape, B, C) and a constant (C,) → field (B, C, *n). Its derivative is :class:`Analyse`."""
 
     @staticmethod
-    def forward(ctx: Any, y: Tensor, bias: Tensor | None, modes: Modes, *mats: Tensor) -> Tensor:  # noqa: D102
+    def forward(ctx: Any, y: Tensor, bias: Tensor | None, modes: Modes, *mats: Tensor) -> Tensor:
         ctx.modes, ctx.mats = modes, mats
         return synthesise_real(_with_constant(from_modes(y.real, y.imag, modes), bias), mats)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:  # noqa: D102
-        y = Analyse.apply(g, ctx.modes, *ctx.mats)
+    def backward(ctx: Any, g: Tensor) -> Any:
+        y = Analyse.apply(g, ctx.modes, *ctx.mats)  # type: ignore[no-untyped-call]
         constant = y.flatten(0, -3)[0].real.sum(0) if ctx.needs_input_grad[1] else None
         return y, constant, None, *(None for _ in ctx.mats)
 
@@ -203,9 +206,9 @@ def through_matrices(
     x: Tensor, weight: Tensor, bias: Tensor | None, modes: Modes, analysis: Matrices, synthesis: Matrices
 ) -> Tensor:
     """Σ_k c_k Re(X_k W_k e^{…}) + bias, for weights (K, I, O) complex; eager."""
-    modes_in = Analyse.apply(x, modes, *analysis)  # (*modes.shape, B, I)
-    modes_out = torch.bmm(modes_in.flatten(0, -3), weight)  # (K, B, O)
-    y: Tensor = Synthesise.apply(modes_out.unflatten(0, modes.shape), bias, modes, *synthesis)
+    given: Tensor = Analyse.apply(x, modes, *analysis)  # type: ignore[no-untyped-call]
+    made = torch.bmm(given.flatten(0, -3), weight).view(*modes.shape, x.shape[0], -1)  # (*modes.shape, B, O)
+    y: Tensor = Synthesise.apply(made, bias, modes, *synthesis)  # type: ignore[no-untyped-call]
     return y
 
 
@@ -218,7 +221,7 @@ def through_real_matrices(
     wr, wi = w[..., 0], w[..., 1]  # (K, I, O)
     both = torch.cat([torch.cat([wr, wi], 2), torch.cat([-wi, wr], 2)], 1)  # (K, 2I, 2O)
     out = torch.bmm(torch.cat([re.flatten(0, -3), im.flatten(0, -3)], -1), both)  # (K, B, 2O)
-    re, im = out.unflatten(0, modes.shape).chunk(2, -1)
+    re, im = out.view(*modes.shape, x.shape[0], -1).chunk(2, -1)
     return synthesise_real(_with_constant(from_modes(re, im, modes), bias), synthesis)
 
 
@@ -243,5 +246,5 @@ def through_fft(x: Tensor, weight: Tensor, bias: Tensor | None, modes: Modes) ->
         ),
         out.permute(1, 2, 0),
     )
-    y = torch.fft.irfftn(full, s=tuple(sizes), dim=dims, norm="forward")
+    y: Tensor = torch.fft.irfftn(full, s=tuple(sizes), dim=dims, norm="forward")
     return y if bias is None else y + bias.view(-1, *(1 for _ in sizes))

@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from quadnorm._suggest import unknown
 from quadnorm.measures import Measure, as_measure
 from quadnorm.operators.domain import COUNTING, check_placement, present, spatial_norm, training_count
-from quadnorm.operators.pointwise import Pointwise, PointwiseMLP, affine
 from quadnorm.operators.points import Samples
+from quadnorm.operators.pointwise import Pointwise, PointwiseMLP, affine
 
 PRESETS: dict[str, dict[str, int]] = {
     "standard": {"width": 64, "layers": 6},
@@ -30,9 +30,9 @@ class SliceAttention(nn.Module):
         t_g = \frac{\sum_j w_j s_{jg} x_j}{\sum_j w_j s_{jg} + \varepsilon}, \qquad
         y_j = \sum_g s_{jg}\, \mathrm{MHA}(t)_g
 
-    Space is summed in t only. The counting measure gives the published Σ s x/(Σ s + 10⁻⁵). With weights that sum to 1 that ε is
-    10⁻⁵ divided by the number of samples: n under counting, n₀ under Anchored(n₀), and 1000 under any other measure, so that
-    ε does not move with the grid.
+    Space is summed in t only. The counting measure gives the published Σ s x/(Σ s + 10⁻⁵). With weights that sum to 1
+    that ε is 10⁻⁵ divided by the number of samples: n under counting, n₀ under Anchored(n₀), and 1000 under any other
+    measure, so that ε does not move with the grid.
 
     τ = 0.5; with ``learn_temperature`` it is a parameter.
 
@@ -86,9 +86,10 @@ class SliceAttention(nn.Module):
         return y
 
     def forward(self, x: Tensor, weights: Tensor | None = None, onto: Tensor | None = None, ndim: int = 2) -> Tensor:
-        """y + onto; ``ndim`` is the number of axes of the grid that the samples lie on."""
+        """Y + onto; ``ndim`` is the number of axes of the grid that the samples lie on."""
         # The temperature divides the small matrix, not the field.
-        weight, bias = self.slice.weight / self.temperature, self.slice.bias / self.temperature  # type: ignore[operator]
+        assert self.slice.bias is not None
+        weight, bias = self.slice.weight / self.temperature, self.slice.bias / self.temperature
         s = torch.softmax(affine(x, weight, bias), 1)  # (B, G, N)
         t = self.attend(self.tokens(x, s, weights, ndim))
         return affine(s, t.transpose(1, 2), None, onto)
@@ -103,20 +104,22 @@ class Transolver(nn.Module):
 
     .. math:: x \leftarrow x + \mathrm{Slice}(N(x)), \qquad x \leftarrow x + \mathrm{MLP}(N(x))
 
-    between a lift (input, coordinates) → width → width and a linear head; MLP: width → 4·width → width, GELU. Space is summed in
-    two places: in the slices (:class:`SliceAttention`), against ``measure``, and in the norms, against theirs. Counting is the
-    published form; its boundary mass on endpoint-inclusive grids moves with n.
+    between a lift (input, coordinates) → width → width and a linear head; MLP: width → 4·width → width, GELU. Space
+    is summed in two places: in the slices (:class:`SliceAttention`), against ``measure``, and in the norms, against
+    theirs. Counting is the published form; its boundary mass on endpoint-inclusive grids moves with n.
 
-    The stock Transolver does not have the paper's parameter counts. This form does — slices shared by the heads and made from x
-    itself, full-width query, key, value and output maps among the slices, a constant temperature, a lift of two layers:
-    307,505 (width 64, 6 layers), 1,611,585 (128, 8) and 9,568,865 (256, 12) with affine norms; the paper says 307K, 1.6M, 9.6M.
+    The stock Transolver does not have the paper's parameter counts. This form does — slices shared by the heads and
+    made from x itself, full-width query, key, value and output maps among the slices, a constant temperature, a lift
+    of two layers: 307,505 (width 64, 6 layers), 1,611,585 (128, 8) and 9,568,865 (256, 12) with affine norms; the
+    paper says 307K, 1.6M, 9.6M.
 
     Args:
         in_channels, out_channels: C_in, C_out.
         width, heads, layers, slices: of the blocks.
         norm: see :func:`quadnorm.make_norm`; ``token`` is the stock token-wise LayerNorm.
         measure: a rule's name or a measure, for the slices.
-        dim: spatial dimension. ``placement``: where grid samples lie. ``learn_temperature``: see :class:`SliceAttention`.
+        dim: spatial dimension. ``placement``: where grid samples lie. ``learn_temperature``: see
+            :class:`SliceAttention`.
 
     Shapes: grids and scattered points as for :class:`quadnorm.operators.GalerkinTransformer`.
 
@@ -161,7 +164,7 @@ class Transolver(nn.Module):
 
     @classmethod
     def preset(cls, name: str, **options: Any) -> Transolver:
-        """``standard`` (64/6), ``large`` (128/8) or ``xl`` (256/12), the paper's three sizes; ``options`` as for the class."""
+        """``standard`` (64/6), ``large`` (128/8), ``xl`` (256/12): the paper's sizes; ``options`` as for the class."""
         if name not in PRESETS:
             raise ValueError(unknown("preset", name, PRESETS))
         return cls(**{**PRESETS[name], **options})
@@ -175,7 +178,7 @@ class Transolver(nn.Module):
     def measure(self, spec: str | Sequence[str] | Measure) -> None:
         self._measure = as_measure(spec)
         for block in self.blocks:
-            block.attention.measure = self._measure  # type: ignore[union-attr, assignment]
+            block.attention.measure = self._measure  # type: ignore[union-attr]
 
     def forward(self, x: Tensor, coordinates: Any = None, weights: Any = None) -> Tensor:
         """See the class."""
@@ -189,9 +192,7 @@ class Transolver(nn.Module):
 class TransolverBlock(nn.Module):
     """One layer of :class:`Transolver`."""
 
-    def __init__(
-        self, width: int, heads: int, slices: int, norm: Any, placement: str, learn_temperature: bool
-    ) -> None:
+    def __init__(self, width: int, heads: int, slices: int, norm: Any, placement: str, learn_temperature: bool) -> None:
         super().__init__()
         self.norm1 = spatial_norm(norm, width, placement)
         self.attention = SliceAttention(width, heads, slices, learn_temperature)

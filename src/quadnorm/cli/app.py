@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import typer
 
-from quadnorm.cli import bench
+from quadnorm.cli import bench, data, train
 
 app = typer.Typer(
     name="quadnorm",
@@ -14,6 +14,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(data.app, name="data")
+app.command(name="train")(train.train)
+app.command(name="eval")(train.evaluate)
 app.add_typer(bench.app, name="bench")
 
 
@@ -31,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
     except (ValueError, TypeError, OSError, ImportError) as problem:
         print(f"quadnorm: {problem}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("quadnorm: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print(f"quadnorm: {stop or 'interrupted'}", file=sys.stderr)
         return 130
     return 0

@@ -1,0 +1,88 @@
+"""``quadnorm data``: what problems there are, their data cards, making, drawing and forgetting samples."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quadnorm.cli.options import grid, parameters
+
+app = typer.Typer(help="PDE problems: list, describe, make, draw and forget their samples.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="The problem's name, as in `quadnorm data list`.")]
+Param = Annotated[list[str] | None, typer.Option("--param", "-p", help="A parameter of the problem, name=value.")]
+Seed = Annotated[int, typer.Option(help="Seed of the random streams.", min=0)]
+
+
+@app.command(name="list")
+def list_problems() -> None:
+    """List the problems: what they map to what, and how many samples of the default kind are in the cache."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from quadnorm.problems import cache, problem, problem_names
+
+    made = Table("problem", "input → output", "nodes", "in the cache")
+    for name in problem_names():
+        p = problem(name)
+        made.add_row(name, f"{', '.join(p.inputs)} → {', '.join(p.outputs)}", p.placement, str(cache.ready(p)))
+    Console().print(made)
+
+
+@app.command()
+def info(name: Name, param: Param = None) -> None:
+    """Print a problem's data card."""
+    from quadnorm.problems import problem
+
+    print(problem(name, **parameters(param or [])).card())
+
+
+@app.command()
+def make(
+    name: Name,
+    count: Annotated[int, typer.Option("--count", "-n", help="How many samples.", min=1)] = 100,
+    seed: Seed = 0,
+    start: Annotated[int, typer.Option(help="Index of the first sample.", min=0)] = 0,
+    workers: Annotated[int, typer.Option(help="Threads of the solver.", min=1)] = 2,
+    param: Param = None,
+) -> None:
+    """Make samples and keep them in the cache; what is there already is not made again."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from quadnorm.problems import cache, problem
+
+    p = problem(name, **parameters(param or []))
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns) as bar:
+        task = bar.add_task(name, total=count)
+        where = cache.make(
+            p, count, seed, start=start, workers=workers, progress=lambda done, _: bar.update(task, completed=done)
+        )
+    print(f"{count} samples of {name}, seed {seed}, from index {start}: {where}")
+
+
+@app.command()
+def show(
+    name: Name,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The picture to write.")] = Path("samples.png"),
+    samples: Annotated[int, typer.Option("--samples", "-n", help="How many samples.", min=1, max=32)] = 4,
+    resolution: Annotated[str, typer.Option("--resolution", "-r", help="Samples per axis: 129 or 65x129.")] = "129",
+    seed: Seed = 0,
+    param: Param = None,
+) -> None:
+    """Draw samples to a picture."""
+    from quadnorm.problems import problem
+    from quadnorm.problems.draw import draw
+
+    print(draw(problem(name, **parameters(param or [])), out, samples, grid(resolution), seed))
+
+
+@app.command()
+def clean(
+    name: Annotated[str | None, typer.Argument(help="A problem; default: all of them.")] = None, param: Param = None
+) -> None:
+    """Delete samples from the cache, of one problem or of all."""
+    from quadnorm.problems import cache, problem
+
+    freed = cache.clean(None if name is None else problem(name, **parameters(param or [])))
+    print(f"{freed / 2**20:.1f} MiB freed in {cache.location()}")

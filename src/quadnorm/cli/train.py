@@ -1,0 +1,61 @@
+"""``quadnorm train`` and ``quadnorm eval``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quadnorm.cli.options import grid, table
+
+
+def train(
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="Settings, a.b=c, as in operator.params.norm=quad.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="A YAML file; default: the paper's protocol.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The run's folder.")] = Path("run"),
+    restart: Annotated[bool, typer.Option("--restart", help="Start again instead of resuming.")] = False,
+) -> None:
+    """Train a model in a folder; a run that was stopped goes on where it was."""
+    from quadnorm.training import train as run
+
+    result = run(config, out, resume=not restart, overrides=overrides or [])
+    why = "all epochs are done" if result.ended == "epochs" else "no better epoch came in time"
+    print(
+        f"{result.folder}: {why} after {result.epochs} epochs; "
+        f"best validation error {100 * result.best_val:.3f} % at epoch {result.best_epoch}"
+    )
+
+
+def evaluate(
+    checkpoint: Annotated[Path, typer.Argument(help="A run's folder or a .safetensors file.")],
+    resolution: Annotated[
+        list[str] | None,
+        typer.Option("--resolution", "-r", help="Samples per axis, 65 or 65x129; several may follow, or repeat it."),
+    ] = None,
+    more: Annotated[list[str] | None, typer.Argument(help="Further resolutions.")] = None,
+    how: Annotated[str, typer.Option(help="exact (the same instances on the new grid), index or bicubic.")] = "exact",
+    source: Annotated[str | None, typer.Option(help="For index and bicubic: the grid that samples come from.")] = None,
+    split: Annotated[str, typer.Option(help="test, val or train.")] = "test",
+    which: Annotated[str, typer.Option(help="best or last weights.")] = "best",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write every sample's error as JSON.")] = None,
+) -> None:
+    """Errors of a trained model at other resolutions: `quadnorm eval run --resolution 64 128 256`."""
+    from quadnorm.training import evaluate as run
+
+    grids = [grid(r) for r in [*(resolution or []), *(more or [])]]
+    found = run(
+        checkpoint, grids or None, which=which, how=how, source=None if source is None else grid(source), split=split
+    )  # type: ignore[arg-type]
+    rows = [
+        (str(e.grid), f"{100 * e.mean:.3f} %", f"{100 * e.weighted_mean:.3f} %", str(len(e.plain))) for e in found.grids
+    ]
+    table(
+        f"{checkpoint}, {found.split} set",
+        ["samples per axis", "relative L²", "quadrature-weighted", "instances"],
+        rows,
+    )
+    if out is not None:
+        found.write(out)

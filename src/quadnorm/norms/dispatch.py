@@ -87,9 +87,13 @@ _one_at_a_time = threading.Lock()
 def _run(name: str, rows: int, *arguments: Any) -> None:
     import numba
 
-    threads = min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS)
+    wanted = torch.get_num_threads()
+    threads = min(wanted, numba.config.NUMBA_NUM_THREADS)
     if numba.get_num_threads() != threads:
         numba.set_num_threads(threads)
+    # Numba's OpenMP layer resets the whole process's number of threads when it starts, and with it torch's.
+    if torch.get_num_threads() != wanted:
+        torch.set_num_threads(wanted)
     # Whole rows reuse the cache; too few or unevenly many would leave threads idle.
     even = rows >= 4 * threads or (rows > 0 and rows % threads == 0)
     arrays = [a.detach().numpy() if isinstance(a, Tensor) else a for a in arguments]

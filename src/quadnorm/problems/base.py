@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 Resolution = int | Sequence[int]
+_CACHED = 2**18  # numbers: 2 MB in double precision
 
 # Where the n nodes of an axis of [0, 1] lie.
 PLACEMENTS = {
@@ -252,9 +254,13 @@ def _gather(
     ]
     start = 0
     for instances in made:
-        stop = start + _count(instances)
+        block = _count(instances)
         for shape, (x, y) in zip(shapes, tensors, strict=True):
-            # numpy casts straight into the tensor's memory: no second copy of the block
-            x.numpy()[start:stop], y.numpy()[start:stop] = p._on_grid(instances, shape)
-        start = stop
+            # A few samples at a time stay in the processor's cache between being made and being cast into place.
+            step = max(1, _CACHED // (math.prod(shape) * (len(p.inputs) + len(p.outputs))))
+            for i in range(0, block, step):
+                part = {name: array[i : i + step] for name, array in instances.items()}
+                at = slice(start + i, start + min(i + step, block))
+                x.numpy()[at], y.numpy()[at] = p._on_grid(part, shape)
+        start += block
     return tensors

@@ -59,6 +59,7 @@ def voronoi_weights(points: Any, bounds: Any = None, *, domain: Any = None) -> t
         tolerance = 8 * given.eps * float(np.abs(box).max())
         outside = (x < box[:, 0] - tolerance) | (x > box[:, 1] + tolerance)
         refuse_outside(x, np.asarray(outside.any(1)), f"bounds {box.tolist()}")
+        x = np.clip(x, box[:, 0], box[:, 1])
     if dim == 1:
         return share(_interval(x[:, 0], box), given.inverse)
     _need_extra("voronoi_weights", dim)
@@ -108,8 +109,7 @@ def _interval(x: FloatArray, box: FloatArray | None) -> FloatArray:
     low, high = (x[0], x[-1]) if box is None else box[0]
     if low == high:
         raise ValueError(f"all points are at {low}: their hull has no length; give bounds=((lo, hi),)")
-    # A point may miss its wall by rounding; its cell must not turn negative for it.
-    return np.asarray(np.diff(np.clip(np.concatenate(([low], (x[1:] + x[:-1]) / 2, [high])), low, high)))
+    return np.asarray(np.diff(np.concatenate(([low], (x[1:] + x[:-1]) / 2, [high]))))
 
 
 def _need_extra(name: str, dim: int) -> None:

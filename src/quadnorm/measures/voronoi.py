@@ -19,7 +19,8 @@ import numpy as np
 from quadnorm.measures.cells import cross, determinant
 from quadnorm.measures.pointset import FloatArray, IntArray
 
-_BLOCK = 1 << 14
+_BLOCK = 1 << 14  # simplices per pass: temporaries stay small
+_FLAT = 1e-13  # simplices flatter than this (Hadamard ratio) own nothing; their circumcentre is rounding noise
 
 
 class UnevenError(RuntimeError):
@@ -30,9 +31,6 @@ class UnevenError(RuntimeError):
             f"{what}: they are too unevenly spaced for a tessellation in double precision (spacings below about 1e-6 "
             "of the domain's width beside large ones); merge points that nearly coincide, or use delaunay_weights"
         )
-
-
-_FLAT = 1e-13  # simplices flatter than this (Hadamard ratio) own nothing; their circumcentre is rounding noise
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,8 @@ def tessellate(points: FloatArray, side: float, simplices_of: Callable[[FloatArr
         x = np.take(every, block, axis=0)  # (d+1, B, d)
         # Edges start from vertex 0. Let it be the middle one: seen from a far vertex the others nearly coincide, and
         # their cross product loses the digits that thin simplices live on.
-        first = ((x - x.mean(0)) ** 2).sum(2).argmin(0)
+        x -= x.mean(0)
+        first = np.einsum("kbd,kbd->kb", x, x).argmin(0)
         block = np.take_along_axis(block, (first + np.arange(d + 1)[:, None]) % (d + 1), axis=0)
         part, offset = parts(np.take(every, block, axis=0).transpose(0, 2, 1))
         flat = np.isnan(offset[0])

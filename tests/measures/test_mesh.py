@@ -289,7 +289,7 @@ def test_lumped_integrals_in_space_have_order_two(build, sizes):
 @settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_linear_functions_are_integrated_exactly(seed):
-    """On simplices the lumped weights are exact for linear f: the integral is f(centroid)·area, over the unit square."""
+    """Lumped simplices are exact for linear f, whose integral over the unit square is its value at the middle."""
     rng = np.random.default_rng(seed)
     x = lattice(np.linspace(0, 1, 6), np.linspace(0, 1, 5))
     inner = ((x > 0) & (x < 1)).all(1)
@@ -335,7 +335,16 @@ def test_collapsed_edges_are_allowed():
 
 
 TWISTED_BUT_VALID = [[5, -7, -2], [9, 6, -3], [13, 12, 5], [0, 4, -7], [0, -5, 3], [11, -3, 5], [11, 3, 9], [0, 17, 10]]
-FOLDED_DEEP_INSIDE = [[6, 3, -4], [13, -3, 5], [8, 17, 3], [-3, 5, 3], [3, 1, 3], [5, -7, 11], [11, 11, 13], [0, 14, 15]]
+FOLDED_DEEP_INSIDE = [
+    [6, 3, -4],
+    [13, -3, 5],
+    [8, 17, 3],
+    [-3, 5, 3],
+    [3, 1, 3],
+    [5, -7, 11],
+    [11, 11, 13],
+    [0, 14, 15],
+]
 
 
 def test_hexahedron_is_checked_in_its_interior():
@@ -355,7 +364,11 @@ CUBE = np.array(HEX, dtype=float)
 @pytest.mark.parametrize(
     ("points", "cells", "message"),
     [
-        (SQUARE, [[0, 1, 1], [0, 1, 2], [2, 2, 3]], r"2 of 3 triangle cells are degenerate \(their area is zero\): cell 0 "),
+        (
+            SQUARE,
+            [[0, 1, 1], [0, 1, 2], [2, 2, 3]],
+            r"2 of 3 triangle cells are degenerate \(their area is zero\): cell 0 ",
+        ),
         (SQUARE * 0.1 + 0.7, [[0, 2, 2]], "degenerate"),
         ([[0.1, 0.1], [0.2, 0.2], [0.7, 0.7]], [[0, 1, 2]], "degenerate"),
         ([[1e6 + 0.1, 0.3], [1e6 + 0.2, 0.6], [1e6 + 0.7, 2.1]], [[0, 1, 2]], "degenerate"),

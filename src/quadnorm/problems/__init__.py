@@ -16,6 +16,7 @@ _PROBLEMS = {
     "reaction-diffusion": ("reaction_diffusion", "ReactionDiffusion"),
     "elasticity": ("elasticity", "Elasticity"),
     "varcoeff": ("varcoeff", "VarCoeff"),
+    "darcy-official": ("darcy_official", "DarcyOfficial"),
     "navier-stokes": ("navier_stokes", "NavierStokes"),
 }
 

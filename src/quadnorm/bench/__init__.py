@@ -1,0 +1,1 @@
+"""Benchmarks: each compares with named peers in the same process run, and returns rows for a table."""

@@ -241,6 +241,18 @@ def test_uneven_points_in_space_are_refused_rather_than_wrong():
         voronoi_weights(x, UNIT[3])
 
 
+def test_round_hull_of_many_points():
+    """A regular n-gon (radius 1, area (n/2) sin 2π/n) and its centre, which owns an n-gon whose sides are the bisectors
+    at distance ½: area n·(½)²·tan π/n.
+    """
+    angle = np.arange(400) * 2 * np.pi / 400
+    x = np.vstack((np.stack((np.cos(angle), np.sin(angle)), 1), [[0, 0]]))
+    area = 200 * np.sin(2 * np.pi / 400)
+    middle = 100 * np.tan(np.pi / 400)
+    expected = np.append(np.full(400, (area - middle) / 400), middle)
+    np.testing.assert_allclose(voronoi_weights(x + 7), expected, rtol=1e-9)
+
+
 def test_cells_that_do_not_fill_the_domain_are_refused(monkeypatch):
     monkeypatch.setattr(domains, "_clip_to_polygon", lambda t, which, domain: np.zeros(len(which)))
     with pytest.raises(RuntimeError, match="the cells of 5 points fill"):
@@ -330,8 +342,8 @@ def perturbed(n, dim, rng):
 def test_smooth_integrals_converge(weigh, dim, sizes):
     """∫ Π e^{x_k} over the unit cube = (e−1)^d. Delaunay has order 2, the error of linear interpolation.
 
-    Voronoi errs by f'·(centroid − point) in each cell, O(h) of random sign: summed over h^{−d} cells O(h^{1+d/2}), beside
-    the trapezoid rule's O(h²).
+    Voronoi errs by f'·(centroid − point) in each cell, O(h) of random sign: summed over h^{−d} cells O(h^{1+d/2}),
+    beside the trapezoid rule's O(h²).
     """
     exact = (np.e - 1) ** dim
     errors = []

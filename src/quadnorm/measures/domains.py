@@ -16,60 +16,83 @@ def areas(x: FloatArray, box: FloatArray | None, domain: Any) -> FloatArray:
     """Voronoi areas (n,) of distinct points x (n, 2) inside the box (2, 2), the shapely ``domain``, or their hull."""
     import shapely
 
-    region = domain if box is None else shapely.box(*box[:, 0], *box[:, 1])
-    if region is None:
-        region = shapely.convex_hull(shapely.multipoints(x))
-    edge = np.array(region.bounds).reshape(2, 2).T
-    side = float(np.ptp(edge, axis=1).max())
-    if region.area <= 1e-13 * side**2:
-        raise flat(2, len(x))
+    edge = _edges(x, box) if domain is None else np.array(domain.bounds).reshape(2, 2).T
     x, centre, scale = normalised(x, edge)
-    region = shapely.transform(region, lambda c: (c - centre) / scale)
-    box = None if box is None else (box - centre[:, None]) / scale
-    try:
-        return _polygon_cells(tessellate(x, side / scale, qhull), box, region) * scale**2
-    except UnevenError:
-        return _polygon_cells(tessellate(x, side / scale, geos), box, region) * scale**2
-
-
-def _polygon_cells(t: Tessellation, box: FloatArray | None, region: Any) -> FloatArray:
-    import shapely
-
-    x = t.points[: len(t.volumes)]
-    if box is None:
-        boundary = shapely.boundary(region)
-        shapely.prepare(boundary)
-        near = shapely.dwithin(boundary, shapely.points(x), t.reach * _NEAR)
+    walls = None
+    if domain is not None:
+        region = shapely.transform(domain, lambda c: (c - centre) / scale)
+    elif box is not None:
+        low, high = (box.T - centre) / scale
+        region, walls = shapely.box(*low, *high), _box_walls(low, high)
     else:
-        near = np.minimum(x - box[:, 0], box[:, 1] - x).min(1) < t.reach * _NEAR
-    cut = np.flatnonzero(near)
-    t.volumes[cut] = _clip_to_polygon(t, cut, region)
-    return _checked(t.volumes, region.area)
+        hull = _hull(x)
+        region, walls = shapely.Polygon(x[hull.vertices]), hull.equations
+    side = float(np.ptp(edge, axis=1).max()) / scale
+    try:
+        return _polygon_cells(tessellate(x, side, qhull), region, walls) * scale**2
+    except UnevenError:
+        return _polygon_cells(tessellate(x, side, geos), region, walls) * scale**2
 
 
 def volumes(x: FloatArray, box: FloatArray | None) -> FloatArray:
     """Voronoi volumes (n,) of distinct points x (n, 3) inside the box (3, 2), or inside their hull."""
-    from scipy.spatial import ConvexHull, QhullError
-
-    edge = np.stack((x.min(0), x.max(0)), axis=1) if box is None else box
+    edge = _edges(x, box)
     x, centre, scale = normalised(x, edge)
     if box is None:
-        try:
-            hull = ConvexHull(x)
-        except (QhullError, ValueError) as error:
-            raise flat(3, len(x)) from error
+        hull = _hull(x)
         walls, total, middle = hull.equations, hull.volume, x[hull.vertices].mean(0)
     else:
         low, high = (box.T - centre) / scale
-        walls = np.concatenate((np.c_[-np.eye(3), low], np.c_[np.eye(3), -high]))
-        total, middle = float((high - low).prod()), (low + high) / 2
+        walls, total, middle = _box_walls(low, high), float((high - low).prod()), (low + high) / 2
     t = tessellate(x, float(np.ptp(edge, axis=1).max()) / scale, qhull)
-    slack = np.full(len(x), np.inf)
-    for wall in walls:
-        np.minimum(slack, -(x @ wall[:3] + wall[3]), out=slack)
-    cut = np.flatnonzero(slack < t.reach * _NEAR)
+    cut = np.flatnonzero(_slack(x, walls) < t.reach * _NEAR)
     t.volumes[cut] = _clip_to_polyhedron(t, cut, walls, middle)
     return _checked(t.volumes, total) * scale**3
+
+
+def _edges(x: FloatArray, box: FloatArray | None) -> FloatArray:
+    return np.stack((x.min(0), x.max(0)), axis=1) if box is None else box
+
+
+def _box_walls(low: FloatArray, high: FloatArray) -> FloatArray:
+    one = np.eye(len(low))
+    return np.concatenate((np.c_[-one, low], np.c_[one, -high]))
+
+
+def _hull(x: FloatArray) -> Any:
+    from scipy.spatial import ConvexHull, QhullError
+
+    n, dim = x.shape
+    try:
+        hull = ConvexHull(x)
+    except (QhullError, ValueError) as error:
+        raise flat(dim, n) from error
+    if hull.volume <= 1e-13:  # x is about as wide as 1
+        raise flat(dim, n)
+    return hull
+
+
+def _slack(x: FloatArray, walls: FloatArray) -> FloatArray:
+    """Distance of each point from the nearest of the walls n·x + c ≤ 0."""
+    out = np.full(len(x), np.inf)
+    for *normal, offset in walls:
+        np.minimum(out, -(x @ normal) - offset, out=out)
+    return out
+
+
+def _polygon_cells(t: Tessellation, region: Any, walls: FloatArray | None) -> FloatArray:
+    import shapely
+
+    x = t.points[: len(t.volumes)]
+    if walls is not None and len(walls) < 200:
+        near = _slack(x, walls) < t.reach * _NEAR
+    else:
+        boundary = shapely.boundary(region)
+        shapely.prepare(boundary)
+        near = shapely.dwithin(boundary, shapely.points(x), t.reach * _NEAR)
+    cut = np.flatnonzero(near)
+    t.volumes[cut] = _clip_to_polygon(t, cut, region)
+    return _checked(t.volumes, region.area)
 
 
 def polygon(domain: Any, x: FloatArray, eps: float) -> Any:

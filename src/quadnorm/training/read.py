@@ -33,9 +33,14 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
-)
+class _Dumper(yaml.SafeDumper):
+    """Quotes the text "1e-3", which this loader would read as a number."""
+
+
+for _yaml_class in (_Loader, _Dumper):
+    _yaml_class.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+    )
 
 
 def read_config(source: Source = None, overrides: Sequence[str] = ()) -> TrainConfig:
@@ -75,7 +80,7 @@ def checked(data: Any, where: str = "config") -> TrainConfig:
 
 def write_config(config: TrainConfig) -> str:
     """The config as YAML, complete with defaults, such that :func:`read_config` gives it back."""
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    return yaml.dump(config.model_dump(mode="json"), Dumper=_Dumper, sort_keys=False)
 
 
 def _file(path: Path) -> Any:

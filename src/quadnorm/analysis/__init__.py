@@ -1,0 +1,1 @@
+"""Statistics, tables, figures and claims; reads records, never models."""

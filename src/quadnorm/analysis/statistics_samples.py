@@ -1,0 +1,75 @@
+"""Errors of several seeds: what the statistics take, and how two sets of runs are paired."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Errors by seed, or in the order of the seeds.
+Runs = Mapping[int, float] | Sequence[float] | NDArray[np.floating[Any]]
+Values = NDArray[np.float64]
+
+
+def values(runs: Runs) -> Values:
+    """The errors as a vector; NaN and ∞ are kept, since a run that failed is a result.
+
+    >>> values({1: 3.5, 0: 3.0})
+    array([3. , 3.5])
+    """
+    listed = [runs[seed] for seed in sorted(runs)] if isinstance(runs, Mapping) else runs
+    try:
+        array = np.asarray(listed, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"expected one error per seed, got {runs!r}") from error
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"expected one error per seed, got an array of shape {array.shape}; give at least one run")
+    return array
+
+
+def paired(method: Runs, baseline: Runs) -> tuple[Values, Values]:
+    """Two sets of errors, seed by seed.
+
+    Both by seed: the seeds must be the same. Both in order: the lengths must be. Pairing what does not belong together
+    would give a narrow interval around the wrong number, so neither is cut to fit.
+    """
+    if isinstance(method, Mapping) != isinstance(baseline, Mapping):
+        raise TypeError("one set of runs is by seed and the other in order; give both by seed, as {seed: error}")
+    if isinstance(method, Mapping) and isinstance(baseline, Mapping) and method.keys() != baseline.keys():
+        lone = sorted(method.keys() ^ baseline.keys())
+        common = sorted(method.keys() & baseline.keys())
+        raise ValueError(
+            f"runs pair by seed, but seeds {lone} are on one side only; run them, or pass the common seeds {common}"
+        )
+    a, b = values(method), values(baseline)
+    if a.size != b.size:
+        raise ValueError(
+            f"runs pair by seed, but there are {a.size} and {b.size} of them; pass {{seed: error}} to see which"
+        )
+    return a, b
+
+
+def failed(*runs: Values) -> str:
+    """A note on runs whose error is NaN or ∞; empty if there are none.
+
+    >>> failed(np.array([1.0, np.nan]))
+    '1 of 2 runs has no finite error'
+    """
+    bad = sum(int((~np.isfinite(r)).sum()) for r in runs)
+    total = sum(r.size for r in runs)
+    return f"{bad} of {total} runs {'has' if bad == 1 else 'have'} no finite error" if bad else ""
+
+
+def constant(difference: Values, *parents: Values) -> bool:
+    """Whether differences agree to the rounding of the numbers they were taken from: no spread to test with."""
+    scale = max(float(np.abs(p).max()) for p in parents)
+    return bool(np.ptp(difference) <= 1e-13 * scale)
+
+
+def scipy_stats() -> Any:
+    """``scipy.stats``, or what to install."""
+    try:
+        from scipy import stats
+    except ImportError as error:
+        raise ImportError("statistics need scipy: pip install 'quadnorm[bench]'") from error
+    return stats

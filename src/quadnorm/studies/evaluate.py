@@ -1,0 +1,111 @@
+"""Trained models put to use at a test grid: as they are, anchored, or by one of the ways around the new grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from quadnorm._suggest import unknown
+from quadnorm.adapt import anchor
+from quadnorm.adapt.carry import carry
+from quadnorm.studies.study import Evaluation
+from quadnorm.training import TrainConfig
+from quadnorm.training.data import problem_of, samples
+from quadnorm.training.losses import placement_weights, relative_l2
+
+PARTS = ("norms", "kernels", "all")
+Predictor = Callable[[Tensor], Tensor]
+
+
+@torch.no_grad()
+def errors_of(model: nn.Module, config: TrainConfig, evaluation: Evaluation, grid: int) -> dict[str, Any]:
+    """Every test sample's relative L² error at a grid, plain and weighted, and the spectrum of what is left over.
+
+    The spectrum is the energy of the residual by radial wave number (cycles per domain), averaged over samples, in
+    units of the truth's energy: it tells an error of the model from content that a coarse grid cannot carry.
+    """
+    p = problem_of(config)
+    shape = p.shape(grid)
+    native = p.shape(config.resolutions.train[0])
+    predict = predictor(model, evaluation, native, shape, p.placement)
+    x, y = samples(config, "test", [grid], p)[grid]
+    weights = placement_weights(p.placement, shape, x.dtype)
+    batch = max(1, config.batch * prod(native) // prod(shape))
+    plain, weighted, spectra = [], [], []
+    for start in range(0, len(x), batch):
+        truth = y[start : start + batch]
+        guess = predict(x[start : start + batch])
+        plain += relative_l2(guess, truth).tolist()
+        weighted += relative_l2(guess, truth, weights).tolist()
+        spectra.append(radial_energy(guess - truth) / truth.square().flatten(1).sum(1, keepdim=True))
+    spectrum = torch.cat(spectra).double().mean(0)
+    return {"plain": plain, "weighted": weighted, "spectrum": spectrum.tolist()}
+
+
+def predictor(
+    model: nn.Module, evaluation: Evaluation, native: tuple[int, ...], shape: tuple[int, ...], placement: str
+) -> Predictor:
+    """The model used at ``shape`` in the way of ``evaluation``; ``native`` is its training grid."""
+    if evaluation.route == "direct":
+        return anchored_in_part(model, native, placement, evaluation.anchor) if evaluation.anchor else model
+    if evaluation.route == "upsample":
+        # Inputs may jump (a permeability takes two values): the nearest sample is one of the field's own.
+        ends = "periodic" if evaluation.interpolation == "fourier" else placement
+        return lambda x: carry(model(carry(x, native, placement, "nearest")), shape, ends)
+    if evaluation.route == "crop-pad":
+        return lambda x: band(model(band(x, native)), shape)
+    raise ValueError(unknown("route", evaluation.route, ("direct", "upsample", "crop-pad")))
+
+
+def anchored_in_part(model: nn.Module, native: tuple[int, ...], placement: str, part: str) -> nn.Module:
+    """A copy of the model with its norms, its other spatial sums (``kernels``), or all sums anchored."""
+    if part not in PARTS:
+        raise ValueError(unknown("part of a model to anchor", part, PARTS))
+    made = anchor(model, native, placement)
+    if part == "all":
+        return made
+    before = dict(model.named_modules())
+    for name, module in made.named_modules():
+        if hasattr(module, "measure") and _is_norm(module) != (part == "norms"):
+            module.measure = before[name].measure
+    return made
+
+
+def _is_norm(module: nn.Module) -> bool:
+    return type(module).__module__.startswith("quadnorm.norms")
+
+
+def band(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A field (..., *spatial) with its discrete spectrum cropped or padded by zero to another grid.
+
+    >>> wave = torch.sin(2 * torch.pi * torch.arange(8) / 8)
+    >>> torch.allclose(band(wave, (16,))[::2], wave, atol=1e-6)
+    True
+    """
+    axes = tuple(range(-len(shape), 0))
+    old = tuple(x.shape[a] for a in axes)
+    spectrum = torch.fft.fftshift(torch.fft.fftn(x, dim=axes, norm="forward"), dim=axes)
+    for axis, m, n in zip(axes, old, shape, strict=True):
+        keep = (min(m, n) - 1) // 2  # frequencies up to the smaller grid's last whole pair
+        kept = spectrum.narrow(axis, m // 2 - keep, 2 * keep + 1)
+        size = list(kept.shape)
+        size[axis] = n
+        spectrum = torch.zeros(size, dtype=kept.dtype, device=kept.device)
+        spectrum.narrow(axis, n // 2 - keep, 2 * keep + 1).copy_(kept)
+    field: Tensor = torch.fft.ifftn(torch.fft.ifftshift(spectrum, dim=axes), dim=axes, norm="forward").real
+    return field
+
+
+def radial_energy(residual: Tensor) -> Tensor:
+    """Energy of fields (B, C, *spatial) by whole radial wave number: (B, K), each row sums to its sample's energy."""
+    shape = residual.shape[2:]
+    axes = tuple(range(2, residual.ndim))
+    energy = torch.fft.fftn(residual, dim=axes, norm="ortho").abs().square().sum(1)  # (B, *spatial)
+    waves = torch.meshgrid(*(torch.fft.fftfreq(n, 1 / n) for n in shape), indexing="ij")
+    radius = torch.stack(waves).square().sum(0).sqrt().round().long().flatten()
+    out = torch.zeros(len(residual), int(radius.max()) + 1, dtype=energy.dtype)
+    return out.index_add_(1, radius, energy.flatten(1))

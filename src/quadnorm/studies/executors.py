@@ -1,0 +1,92 @@
+"""Where tasks are carried out: in this process, in local processes, or by Dask. One function each, one signature."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from quadnorm.studies.records import Task
+
+log = logging.getLogger("quadnorm")
+
+Work = Callable[[Task], dict[str, Any]]  # picklable; returns the outcome as plain data
+Done = Callable[[Task, dict[str, Any]], None]
+Executor = Callable[[Work, Sequence[Task], Done], None]
+
+TRIES = 3  # a task whose worker dies is taken up again from its checkpoint, this often
+
+
+def serial(work: Work, tasks: Sequence[Task], done: Done) -> None:
+    """One after the other, here."""
+    for task in tasks:
+        done(task, work(task))
+
+
+def processes(workers: int) -> Executor:
+    """Local processes, each with one task at a time. A process that dies takes its pool along: it is made anew."""
+
+    def run(work: Work, tasks: Sequence[Task], done: Done) -> None:
+        left = {task.key: task for task in tasks}
+        for attempt in range(1, TRIES + 1):
+            try:
+                _pool(workers, work, left, done)
+                return
+            except BrokenProcessPool:
+                if attempt == TRIES:
+                    raise OSError(
+                        f"worker processes died {TRIES} times (out of memory?); {len(left)} runs are unfinished and "
+                        f"resume from their checkpoints when the study is run again, perhaps with fewer --workers"
+                    ) from None
+                log.warning("a worker process died; %d runs go on from their checkpoints", len(left))
+
+    return run
+
+
+def _pool(workers: int, work: Work, left: dict[str, Task], done: Done) -> None:
+    # Spawned, not forked: a fork of a process with torch's threads in it may hang.
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_quiet) as pool:
+        futures = {pool.submit(work, task): task for task in left.values()}
+        try:
+            for future in as_completed(futures):
+                done(futures[future], future.result())
+                left.pop(futures[future].key)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _quiet() -> None:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def dask(scheduler: str | None, workers: int) -> Executor:
+    """Dask: the cluster at ``scheduler`` (tcp://…), or a local one of ``workers`` processes if it is None.
+
+    A lost worker's task is run again elsewhere, from its checkpoint; workers must see the same results folder.
+    """
+
+    def run(work: Work, tasks: Sequence[Task], done: Done) -> None:
+        try:
+            from distributed import Client, LocalCluster
+            from distributed import as_completed as finished
+        except ImportError as error:
+            raise ImportError("the Dask executor needs distributed: pip install 'quadnorm[dist]'") from error
+        local = None
+        if scheduler is None:
+            local = LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None)
+        try:
+            with Client(local or scheduler, timeout="20s") as client:
+                futures = [client.submit(work, task, key=f"quadnorm-{task.key}", retries=TRIES) for task in tasks]
+                known = {future.key: task for future, task in zip(futures, tasks, strict=True)}
+                for future in finished(futures):
+                    done(known[future.key], future.result())
+        finally:
+            if local is not None:
+                local.close()
+
+    return run

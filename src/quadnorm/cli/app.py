@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import typer
 
-from quadnorm.cli import bench, data, train
+from quadnorm.cli import bench, data, study, train
 
 app = typer.Typer(
     name="quadnorm",
@@ -14,6 +14,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(study.app, name="study")
 app.add_typer(data.app, name="data")
 app.command(name="train")(train.train)
 app.command(name="eval")(train.evaluate)

@@ -1,0 +1,60 @@
+"""Relative L² against calculus."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from quadnorm.training import relative_l2
+from quadnorm.training.losses import placement_weights
+
+
+def test_each_sample_has_its_own_error() -> None:
+    """Truth 3, 4 has norm 5; errors (0, 0), (5, 0) and (3, 4) have norms 0, 5 and 5, of both channels together."""
+    truth = torch.tensor([[[3.0], [4.0]]]).repeat(3, 1, 1)
+    error = torch.tensor([[[0.0], [0.0]], [[5.0], [0.0]], [[3.0], [4.0]]])
+    assert relative_l2(truth + error, truth).tolist() == [0.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("placement", ["endpoint", "cell", "periodic", "left", "interior"])
+def test_weights_integrate_on_the_nodes_of_their_placement(placement: str) -> None:
+    """∫₀¹∫₀¹ x² y dx dy = 1/6, approached as h² (left: h), with weights that sum to 1."""
+    errors = []
+    for n in (40, 80):
+        j = torch.arange(n, dtype=torch.float64)
+        x = {"endpoint": j / (n - 1), "cell": (j + 0.5) / n, "interior": (j + 1) / (n + 1)}.get(placement, j / n)
+        w = placement_weights(placement, (n, n))
+        assert w.sum().item() == pytest.approx(1, abs=1e-12)
+        errors.append(abs((w * x[:, None] ** 2 * x).sum().item() - 1 / 6))
+    order = math.log2(errors[0] / errors[1])
+    assert order > (0.9 if placement in ("left", "periodic") else 1.9)
+    assert errors[1] < (0.02 if placement in ("left", "periodic") else 3e-3)
+
+
+def test_the_weighted_error_is_that_of_the_functions() -> None:
+    """‖sin πx − x‖² = 1/2 − 2/π + 1/3 and ‖x‖² = 1/3 on [0, 1]; equal weights on endpoint nodes are off by O(h)."""
+    exact = math.sqrt((1 / 2 - 2 / math.pi + 1 / 3) / (1 / 3))
+    plain, weighted = [], []
+    for n in (33, 65, 129):
+        x = torch.linspace(0, 1, n, dtype=torch.float64)
+        p, u = torch.sin(math.pi * x)[None, None], x[None, None]
+        plain.append(abs(relative_l2(p, u).item() - exact))
+        weighted.append(abs(relative_l2(p, u, placement_weights("endpoint", (n,))).item() - exact))
+    assert math.log2(weighted[1] / weighted[2]) == pytest.approx(2, abs=0.05)
+    assert math.log2(plain[1] / plain[2]) == pytest.approx(1, abs=0.1)
+    assert weighted[2] < 1e-4
+
+
+def test_a_perfect_prediction_has_a_gradient() -> None:
+    u = torch.ones(1, 1, 5)
+    p = u.clone().requires_grad_()
+    relative_l2(p, u).sum().backward()  # type: ignore[no-untyped-call]
+    assert p.grad is not None
+    assert p.grad.tolist() == [[[0.0] * 5]]
+
+
+def test_shapes_must_agree() -> None:
+    with pytest.raises(ValueError, match=r"shape \(1, 1, 5\), the truth \(1, 1, 6\)"):
+        relative_l2(torch.ones(1, 1, 5), torch.ones(1, 1, 6))

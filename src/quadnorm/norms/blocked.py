@@ -2,6 +2,9 @@
 
 A CPU block holds :data:`BLOCK` numbers; other devices take everything at once. Shapes as in :mod:`quadnorm.norms.formula`, with x and g
 contiguous (B, C, N). Statistics are one tensor (3, B, G) with high and low part of the mean and the reciprocal standard deviation.
+
+Where the mean is of the size of the standard deviation, as it is inside most networks, a·x + b loses nothing against (x − μ)·rstd, and PyTorch's own
+batch-norm kernels, told these statistics, write the output and its gradient in one sweep each.
 """
 
 from collections.abc import Iterator
@@ -11,7 +14,8 @@ from torch import Tensor
 
 from quadnorm.norms.formula import statistics_dtype
 
-BLOCK = 2**18  # 1 MiB of float32: two such buffers fit a common L2 cache
+BLOCK = 2**17  # half a MiB of float32: a block and its buffer fit a common L2 cache
+MODERATE = 16  # |mean| over standard deviation up to which a·x + b is as good: the error grows by this factor
 
 
 def forward(
@@ -20,13 +24,16 @@ def forward(
     """Output (B, C, N) and statistics (3, B, G)."""
     B, C, N = x.shape
     D, dtype = C // groups, statistics_dtype(x)
-    y = torch.empty_like(x)
     stats = torch.empty(3, B * groups, dtype=dtype, device=x.device)
-    xr, yr = x.reshape(B * groups, D, N), y.reshape(B * groups, D, N)
-    buffers = _Buffers(xr, dtype, 2)
+    xr = x.reshape(B * groups, D, N)
+    buffers = _Buffers(xr, dtype, 1 if centre else 2)
     for rows in _rows(xr):
-        ws = _row_weights(w, rows, groups)
-        stats[:, rows] = _statistics(xr[rows], ws, eps, centre, buffers)
+        stats[:, rows] = _statistics(xr[rows], _row_weights(w, rows, groups), eps, centre, buffers)
+    if _moderate(x, stats, eps):
+        return _native_output(x, stats, weight, bias, groups), stats.reshape(3, B, groups)
+    y = torch.empty_like(x)
+    yr = y.reshape(B * groups, D, N)
+    for rows in _rows(xr):
         high, low, rstd = stats[:, rows, None, None]
         scale, shift = _affine(rstd, weight, bias, rows, groups)
         for part in _parts(xr[rows]):
@@ -37,9 +44,11 @@ def forward(
 
 
 def backward(
-    g: Tensor, x: Tensor, w: Tensor, weight: Tensor | None, stats: Tensor, centre: bool
+    g: Tensor, x: Tensor, w: Tensor, weight: Tensor | None, stats: Tensor, eps: float, centre: bool
 ) -> tuple[Tensor, Tensor]:
     """Gradient (B, C, N) for the input, and Σ g and Σ g·ŷ over the samples, (2, B, C)."""
+    if _moderate(x, stats, eps):
+        return _native_gradient(g, x, w, weight, stats, centre)
     B, C, N = x.shape
     groups = stats.shape[2]
     D, dtype = C // groups, stats.dtype
@@ -74,11 +83,67 @@ def backward(
     return dx, sums.reshape(2, B, C)
 
 
+def _moderate(x: Tensor, stats: Tensor, eps: float) -> bool:
+    """Whether the native kernels serve: a CPU, a dtype that needs no other for its statistics, and no large or constant offset."""
+    if x.device.type != "cpu" or x.dtype != stats.dtype or x.numel() == 0:
+        return False
+    mean, rstd = stats[0], stats[2]
+    variance = rstd.square().reciprocal() - eps
+    # A constant field must give exactly β, and its variance, recovered from rstd, is only nearly 0.
+    return bool(((mean == 0) | ((mean.square() <= MODERATE**2 * variance) & (variance >= 1e-3 * eps))).all())
+
+
+def _native_output(x: Tensor, stats: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int) -> Tensor:
+    B, C, N = x.shape
+    mean, variance = (v.reshape(B, groups, 1).expand(B, groups, C // groups).reshape(-1) for v in _native(stats))
+    gamma, beta = (None if p is None else p.repeat(B) for p in (weight, bias))
+    y = torch.batch_norm(x.reshape(1, B * C, N), gamma, beta, mean, variance, False, 0.0, 0.0, False)
+    return y.reshape(B, C, N)
+
+
+def _native_gradient(
+    g: Tensor, x: Tensor, w: Tensor, weight: Tensor | None, stats: Tensor, centre: bool
+) -> tuple[Tensor, Tensor]:
+    """rstd·γ·g and both sums by the native kernel, then the weighted terms added block by block."""
+    B, C, N = x.shape
+    groups = stats.shape[2]
+    D = C // groups
+    mean, variance = (v.reshape(B, groups, 1).expand(B, groups, D).reshape(-1) for v in _native(stats))
+    gamma = None if weight is None else weight.repeat(B)
+    gs, xs = g.reshape(1, B * C, N), x.reshape(1, B * C, N)
+    dx, sum_gx, sum_g = torch.ops.aten.native_batch_norm_backward(
+        gs, xs, gamma, mean, variance, None, None, False, 0.0, [True, True, True]
+    )
+    sums = torch.stack([sum_g, sum_gx]).reshape(2, B * groups, D)
+    rstd = stats[2].reshape(-1, 1, 1)
+    h = (sums if weight is None else sums * weight.reshape(groups, D).repeat(B, 1)).sum(2)[..., None, None] / D
+    slope = -rstd.square() * h[1]
+    offset = (-rstd * h[0] if centre else 0) - slope * mean.reshape(B * groups, D)[:, :1, None]
+    xr, dr = x.reshape(B * groups, D, N), dx.reshape(B * groups, D, N)
+    buffers = _Buffers(xr, stats.dtype, 1)
+    for rows in _rows(xr):
+        ws = _row_weights(w, rows, groups)
+        for part in _parts(xr[rows]):
+            wp = ws[..., part[2]]
+            if D == 1:  # dx += w·(offset + slope·x)
+                d = torch.mul(xr[rows][part], slope[rows], out=buffers[0, xr[rows][part].shape]).add_(offset[rows])
+                dr[rows][part].addcmul_(d, wp)
+            else:  # the same with w·offset and w·slope made once for all channels
+                dr[rows][part].addcmul_(xr[rows][part], wp * slope[rows]).add_(wp * offset[rows])
+    return dx.reshape(B, C, N), sums.reshape(2, B, C)
+
+
+def _native(stats: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and the variance, ε included, as the batch-norm kernels want them."""
+    return stats[0] + stats[1], stats[2].square().reciprocal()
+
+
 class _Buffers:
     """Scratch space for one block, made once."""
 
     def __init__(self, x: Tensor, dtype: torch.dtype, number: int) -> None:
-        size = max((x[rows][part].numel() for rows in _rows(x) for part in _parts(x[rows])), default=0)
+        largest = next(_rows(x), slice(0))  # the first of everything is the largest
+        size = x[largest][_parts(x[largest])[0]].numel()
         self.dtype = dtype
         self.space = [torch.empty(size, dtype=dtype, device=x.device) for _ in range(number)]
 
@@ -156,7 +221,7 @@ def _statistics(x: Tensor, w: Tensor, eps: float, centre: bool, buffers: _Buffer
     first = x[:, 0]
     high = (first[:, where] if w.ndim == 1 else first.gather(1, where[:, None])[:, 0]).to(buffers.dtype)
     low, variance = _shifted_moments(x, w, high, buffers)
-    far = low * low > 16 * variance
+    far = low * low > 4 * variance
     # The pivot was untypical, and the large difference cost digits: once more, from the mean. Elsewhere than on a CPU asking costs more than doing.
     if x.device.type != "cpu" or bool(far.any()):
         high = high + low
@@ -169,22 +234,19 @@ def _statistics(x: Tensor, w: Tensor, eps: float, centre: bool, buffers: _Buffer
 
 
 def _shifted_moments(x: Tensor, w: Tensor, high: Tensor, buffers: _Buffers) -> tuple[Tensor, Tensor]:
-    """Mean − high and variance of each row (R,), each part of a row about its own mean, merged by Chan's formula."""
+    """Mean − high and variance of each row (R,), from deviations about ``high``."""
     masses, means, seconds = [], [], []
     for part in _parts(x):
         d = buffers.deviations(x[part], high[:, None, None], 0)
         ws = w[..., part[2]]
         mass = ws.sum(-1) if ws.shape[-1] < x.shape[2] else torch.ones((), dtype=w.dtype, device=w.device)
-        mean = _weighted_sum(d, ws) / torch.where(mass > 0, mass, torch.ones_like(mass))  # (R, channels of the part)
-        d.sub_(mean[..., None])
-        seconds.append(_weighted_sum(torch.mul(d, d, out=buffers[1, d.shape]), ws))
+        mean = _weighted_sum(d, ws)  # times mass; (R, channels of the part)
+        seconds.append(_weighted_sum(d.mul_(d), ws))
         means.append(mean)
         masses.append(mass.expand_as(mean))
-    m, mu, s = (torch.cat(v, 1) for v in (masses, means, seconds))
-    share = m / m.sum(1, keepdim=True)
-    low = (share * mu).sum(1)
-    variance = s.sum(1) / m.sum(1) + (share * (mu - low[:, None]).square()).sum(1)
-    return low, variance
+    total = torch.cat(masses, 1).sum(1).clamp_min(torch.finfo(w.dtype).tiny)
+    low = torch.cat(means, 1).sum(1) / total
+    return low, (torch.cat(seconds, 1).sum(1) / total - low.square()).clamp_min(0)
 
 
 def _second_moments(x: Tensor, w: Tensor, high: Tensor | None, buffers: _Buffers) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from types import ModuleType
@@ -85,20 +85,20 @@ _one_at_a_time = threading.Lock()
 
 
 def _run(name: str, rows: int, *arguments: Any) -> None:
-    import numba
-
-    wanted = torch.get_num_threads()
-    threads = min(wanted, numba.config.NUMBA_NUM_THREADS)
-    if numba.get_num_threads() != threads:
-        numba.set_num_threads(threads)
-    # Numba's OpenMP layer resets the whole process's number of threads when it starts, and with it torch's.
-    if torch.get_num_threads() != wanted:
-        torch.set_num_threads(wanted)
+    kernel = _kernel()
+    assert kernel is not None
+    threads = min(torch.get_num_threads(), kernel.MAX_THREADS)
+    if kernel.get_num_threads() != threads:
+        kernel.set_num_threads(threads)
     # Whole rows reuse the cache; too few or unevenly many would leave threads idle.
-    even = rows >= 4 * threads or (rows > 0 and rows % threads == 0)
-    arrays = [a.detach().numpy() if isinstance(a, Tensor) else a for a in arguments]
-    with _one_at_a_time if _not_threadsafe() else nullcontext():
-        getattr(_kernel(), f"{name}_{'rows' if even else 'blocks'}")(*arrays)
+    even = rows >= 4 * threads or rows % threads == 0
+    run = getattr(kernel, name + ("_rows" if even else "_blocks"))
+    arrays = [a.numpy() if isinstance(a, Tensor) else a for a in arguments]
+    if _not_threadsafe():
+        with _one_at_a_time:
+            run(*arrays)
+    else:
+        run(*arrays)
 
 
 @cache
@@ -122,21 +122,32 @@ def forward(
     B, C, _ = x.shape
     y = torch.empty_like(x)
     stats = torch.empty(3, B, groups, dtype=x.dtype)
-    weight = torch.ones(C, dtype=x.dtype) if weight is None else weight.contiguous()
-    bias = torch.zeros(C, dtype=x.dtype) if bias is None else bias.contiguous()
-    _run("forward", B * groups, x, w.contiguous(), weight, bias, eps, centre, y, stats)
+    weight = torch.ones(C, dtype=x.dtype) if weight is None else weight.detach().contiguous()
+    bias = torch.zeros(C, dtype=x.dtype) if bias is None else bias.detach().contiguous()
+    _run("forward", B * groups, x.detach(), w.detach().contiguous(), weight, bias, eps, centre, y, stats)
     return y, stats
 
 
 def backward(
-    g: Tensor, x: Tensor, w: Tensor, weight: Tensor | None, stats: Tensor, centre: bool
+    g: Tensor, x: Tensor, w: Tensor, weight: Tensor | None, stats: Tensor, eps: float, centre: bool
 ) -> tuple[Tensor, Tensor]:
     """See :func:`quadnorm.norms.blocked.backward`; g and x (B, C, N) contiguous."""
     if x.numel() == 0 or not numba_serves(x):
-        return blocked.backward(g, x, w, weight, stats, centre)
+        return blocked.backward(g, x, w, weight, stats, eps, centre)
     B, C, _ = x.shape
     dx = torch.empty_like(x)
     sums = torch.empty(2, B, C, dtype=x.dtype)
-    weight = torch.ones(C, dtype=x.dtype) if weight is None else weight.contiguous()
-    _run("backward", B * stats.shape[2], g, x, w.contiguous(), weight, stats, centre, dx, sums)
+    weight = torch.ones(C, dtype=x.dtype) if weight is None else weight.detach().contiguous()
+    _run(
+        "backward",
+        B * stats.shape[2],
+        g.detach(),
+        x.detach(),
+        w.detach().contiguous(),
+        weight,
+        stats.detach(),
+        centre,
+        dx,
+        sums,
+    )
     return dx, sums

@@ -129,13 +129,41 @@ class QuadNorm(nn.Module):
         return from_channels_first(y, shape, self._layout)
 
     def _under_measure(self, x: Tensor, spatial: tuple[int, ...]) -> Tensor:
-        tracing = torch.compiler.is_compiling()
-        if self._is_flat(spatial, tracing):
+        flat, holes, w = self._plan(x, spatial)
+        if flat:
             return self._native(x)
-        w = self._measure_weights(spatial, x)
-        if not isinstance(self._measure, Separable) and (tracing or has_holes(self._measure, spatial)):
-            x = without_fill_values(x, w)
-        return self._normalize(x, w)
+        if w is None:
+            w = self._measure_weights(spatial, x)
+        return self._normalize(without_fill_values(x, w) if holes else x, w)
+
+    def _plan(self, x: Tensor, spatial: tuple[int, ...]) -> tuple[bool, bool, Tensor | None]:
+        """Whether weights are equal, whether samples are left out, and the weights unless they are learned or traced.
+
+        The last answer is kept: a network asks the same thing at every step.
+        """
+        if torch.compiler.is_compiling():
+            return self._is_flat(spatial, True), not isinstance(self._measure, Separable), None
+        key = (spatial, x.device, x.dtype)
+        memo = self.__dict__.get("_memo")
+        if memo is not None and memo[0] is self._measure and memo[1] == key:
+            plan: tuple[bool, bool, Tensor | None] = memo[2]
+            return plan
+        flat = self._is_flat(spatial, False)
+        w = None if flat or self._learns else self._measure_weights(spatial, x)
+        plan = flat, not flat and has_holes(self._measure, spatial), w
+        if type(x) is Tensor or isinstance(x, nn.Parameter):  # weights for a fake tensor are fake
+            self.__dict__["_memo"] = self._measure, key, plan
+        return plan
+
+    @property
+    def _learns(self) -> bool:
+        """Whether the weights depend on parameters."""
+        return False
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        state.pop("_memo", None)  # derived, and as large as the grid
+        return state
 
     def _is_flat(self, spatial: tuple[int, ...], tracing: bool) -> bool:
         m = self._measure
@@ -239,6 +267,10 @@ class BlendQuadNorm(QuadNorm):
                 return True
             return isinstance(m.quadrature, Grid) and m.quadrature.flat(spatial)
         return super()._is_flat(spatial, tracing)
+
+    @property
+    def _learns(self) -> bool:
+        return self.alpha_logit is not None
 
     def _measure_weights(self, spatial: tuple[int, ...], x: Tensor) -> Tensor:
         m = self._measure

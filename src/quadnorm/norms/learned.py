@@ -94,6 +94,10 @@ class LearnableQuad(QuadNorm):
     def _is_flat(self, spatial: tuple[int, ...], tracing: bool) -> bool:
         return False
 
+    @property
+    def _learns(self) -> bool:
+        return True
+
     def _measure_weights(self, spatial: tuple[int, ...], x: Tensor) -> Tensor:
         w = self._measure.shared_weights(spatial, x.device, statistics_dtype(x)).reshape(1, -1)
         if not isinstance(self._measure, Separable):

@@ -10,7 +10,19 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
+from numba import config, get_num_threads, njit, prange, set_num_threads
+
+__all__ = [
+    "MAX_THREADS",
+    "backward_blocks",
+    "backward_rows",
+    "forward_blocks",
+    "forward_rows",
+    "get_num_threads",
+    "set_num_threads",
+]
+
+MAX_THREADS: int = config.NUMBA_NUM_THREADS
 
 BLOCK = 16384  # samples per partial sum: 64 KiB of float32, so the second pass over a block finds it in the L2 cache
 

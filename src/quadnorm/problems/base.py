@@ -8,6 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from quadnorm._suggest import unknown
+from quadnorm.problems.pool import run
 from quadnorm.problems.streams import stream
 
 if TYPE_CHECKING:
@@ -131,7 +133,8 @@ class Problem(ABC):
     ) -> list[tuple[Tensor, Tensor]]:
         """The same samples at several resolutions, each instance drawn and solved once."""
         wanted = self.indices(indices)
-        return _gather(self, len(wanted), resolutions, dtype, self._made(wanted, checked_seed(seed), workers))
+        made = self._made(wanted, checked_seed(seed), workers)
+        return _gather(self, len(wanted), resolutions, dtype, made, workers)
 
     def batches(
         self,
@@ -144,7 +147,7 @@ class Problem(ABC):
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """As :meth:`sample`, in batches of at most ``block`` samples: memory does not grow with their number."""
         for instances in self._made(self.indices(indices), checked_seed(seed), workers):
-            yield _gather(self, _count(instances), [resolution], dtype, [instances])[0]
+            yield _gather(self, _count(instances), [resolution], dtype, [instances], workers)[0]
 
     def _made(self, wanted: Sequence[int], seed: int, workers: int) -> Iterator[dict[str, Array]]:
         for start in range(0, len(wanted), self.block):
@@ -181,7 +184,7 @@ class Problem(ABC):
 
         wanted = self.indices(indices)
         made = cache.instances(self, wanted, checked_seed(seed), workers=workers, progress=progress)
-        return _gather(self, len(wanted), resolutions, dtype, made)
+        return _gather(self, len(wanted), resolutions, dtype, made, workers)
 
     def instances(self, indices: Iterable[int] | int, seed: int = 0, *, workers: int = 1) -> dict[str, Array]:
         """What is drawn and solved, before any grid: coefficients or fine fields, with the solver's record if any."""
@@ -242,7 +245,12 @@ def _count(instances: Mapping[str, Array]) -> int:
 
 
 def _gather(
-    p: Problem, count: int, resolutions: Sequence[Resolution], dtype: torch.dtype, made: Iterable[Mapping[str, Array]]
+    p: Problem,
+    count: int,
+    resolutions: Sequence[Resolution],
+    dtype: torch.dtype,
+    made: Iterable[Mapping[str, Array]],
+    workers: int,
 ) -> list[tuple[Tensor, Tensor]]:
     """Instances that come block by block, seen by several grids; no more than a block is held beside the output."""
     if dtype not in (torch.float32, torch.float64):
@@ -255,12 +263,18 @@ def _gather(
     start = 0
     for instances in made:
         block = _count(instances)
-        for shape, (x, y) in zip(shapes, tensors, strict=True):
+        jobs = []
+        for shape, pair in zip(shapes, tensors, strict=True):
             # A few samples at a time stay in the processor's cache between being made and being cast into place.
             step = max(1, _CACHED // (math.prod(shape) * (len(p.inputs) + len(p.outputs))))
             for i in range(0, block, step):
                 part = {name: array[i : i + step] for name, array in instances.items()}
-                at = slice(start + i, start + min(i + step, block))
-                x.numpy()[at], y.numpy()[at] = p._on_grid(part, shape)
+                out = tuple(t.numpy()[start + i : start + min(i + step, block)] for t in pair)
+                jobs.append(partial(_see, p, part, shape, *out))
+        run(jobs, workers)
         start += block
     return tensors
+
+
+def _see(p: Problem, instances: Mapping[str, Array], shape: tuple[int, ...], x: Array, y: Array) -> None:
+    x[...], y[...] = p._on_grid(instances, shape)

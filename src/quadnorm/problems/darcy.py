@@ -54,7 +54,7 @@ class Darcy(Problem):
     block: ClassVar[int] = 16
     views: ClassVar[tuple[str, ...]] = ("placement", "restriction")
     stored: ClassVar[Mapping[str, str]] = {"u": "float32"}
-    code: ClassVar[tuple[str, ...]] = ("fields", "pcg", "stencil", "stencil_numba", "restrict")
+    code: ClassVar[tuple[str, ...]] = ("fields", "pcg", "products", "stencil", "stencil_numba", "restrict")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -10,6 +10,7 @@ import numpy as np
 
 from quadnorm.problems.base import Array, Problem
 from quadnorm.problems.fields import cosines, sines
+from quadnorm.problems.products import product, sandwich
 from quadnorm.problems.sine import check_series, forcing_amplitudes, wavenumbers
 
 
@@ -40,7 +41,7 @@ class Elasticity(Problem):
     outputs: ClassVar[tuple[str, ...]] = ("u1",)
     placements: ClassVar[tuple[str, ...]] = ("endpoint", "cell", "interior")
     block: ClassVar[int] = 64
-    code: ClassVar[tuple[str, ...]] = ("sine", "fields")
+    code: ClassVar[tuple[str, ...]] = ("sine", "fields", "products")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,5 +73,7 @@ class Elasticity(Problem):
         sx, sy = (sines(self.placement, k, self.modes) for k in shape)
         cx, cy = (cosines(self.placement, k, self.modes, first=1) for k in shape)
         # The two sums of the force side by side in one product: no second pass over the grid.
-        force = np.concatenate([sx @ own, cx @ cross], axis=-1) @ np.concatenate([sy, cy], axis=-1).T
-        return force, (sx @ u1 @ sy.T)[:, None]
+        force = product(
+            np.concatenate([product(sx, own), product(cx, cross)], axis=-1), np.concatenate([sy, cy], axis=-1).T
+        )
+        return force, sandwich(sx, u1, sy)[:, None]

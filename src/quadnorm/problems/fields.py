@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quadnorm.problems.base import axis_fractions
+from quadnorm.problems.products import sandwich
 
 F64 = npt.NDArray[np.float64]
 
@@ -58,8 +59,7 @@ def at_nodes(coefficients: F64, placement: str, shape: tuple[int, int]) -> F64:
     """The fields with coefficients (B, M, M) at the nodes of a grid, (B, *shape), by two matrix products."""
     m = coefficients.shape[-1]
     x, y = (cosines(placement, n, m) for n in shape)
-    out: F64 = x @ _weighted(coefficients) @ y.T
-    return out
+    return sandwich(x, _weighted(coefficients), y)
 
 
 def cosines(placement: str, n: int, modes: int, first: int = 0) -> F64:

@@ -11,14 +11,14 @@ is in double precision and uses the Polak–Ribière form of β, which forgives 
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from quadnorm.problems.pool import run
 from quadnorm.problems.stencil import F32, F64, Kernels, kernels
 
 MAX_ITERATIONS = 500
@@ -82,12 +82,7 @@ def solve_each(
         a = np.ascontiguousarray(coefficient(i), np.float64)
         iterations[i], residual[i] = one(a, force[i], u[i], tol, scaled)
 
-    if workers > 1 and count > 1:
-        with ThreadPoolExecutor(min(workers, count)) as pool:
-            list(pool.map(work, range(count)))
-    else:
-        for i in range(count):
-            work(i)
+    run([partial(work, i) for i in range(count)], workers)
     return Solution(u, iterations, residual)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quadnorm.problems.base import axis_fractions
+from quadnorm.problems.products import sandwich
 
 
 def nearest(fine: int, placement: str, n: int) -> npt.NDArray[np.int64]:
@@ -64,8 +65,7 @@ def spline_matrix(fine: int, placement: str, n: int) -> npt.NDArray[np.float64]:
 def cubic(field: npt.NDArray[Any], placement: str, shape: tuple[int, int]) -> npt.NDArray[np.float64]:
     """Bicubic spline interpolation of (B, fine, fine) fields: (B, *shape)."""
     left, right = (spline_matrix(field.shape[axis + 1], placement, n) for axis, n in enumerate(shape))
-    out: npt.NDArray[np.float64] = left @ field.astype(np.float64, copy=False) @ right.T
-    return out
+    return sandwich(left, field.astype(np.float64, copy=False), right)
 
 
 def check_fine(name: str, fine: int, tol: float) -> None:

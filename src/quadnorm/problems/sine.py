@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from quadnorm.problems.base import Array, Problem
 from quadnorm.problems.fields import sines
+from quadnorm.problems.products import sandwich
 
 F64 = npt.NDArray[np.float64]
 
@@ -46,7 +47,7 @@ class SineProblem(Problem):
     outputs: ClassVar[tuple[str, ...]] = ("u",)
     placements: ClassVar[tuple[str, ...]] = ("endpoint", "cell", "interior")
     block: ClassVar[int] = 64
-    code: ClassVar[tuple[str, ...]] = ("sine", "fields")
+    code: ClassVar[tuple[str, ...]] = ("sine", "fields", "products")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,7 +66,7 @@ class SineProblem(Problem):
         f = instances["f"]
         both = np.stack([f, f / self._symbol(instances)], axis=1)  # (B, 2, M, M)
         x, y = (sines(self.placement, n, self.modes) for n in shape)
-        out = x @ both @ y.T  # (B, 2, *shape)
+        out = sandwich(x, both, y)  # (B, 2, *shape)
         return out[:, :1], out[:, 1:]
 
 

@@ -43,7 +43,7 @@ class VarCoeff(Problem):
     outputs: ClassVar[tuple[str, ...]] = ("u",)
     placements: ClassVar[tuple[str, ...]] = ("endpoint", "cell")
     block: ClassVar[int] = 16
-    code: ClassVar[tuple[str, ...]] = ("fields", "pcg", "stencil", "stencil_numba", "restrict")
+    code: ClassVar[tuple[str, ...]] = ("fields", "pcg", "products", "stencil", "stencil_numba", "restrict")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,0 +1,345 @@
+"""A trained model, made consistent across resolutions without retraining."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from quadnorm.adapt import rules
+from quadnorm.adapt.carry import per_axis
+from quadnorm.adapt.registry import Outcome, Place, apply_rule, left, rule_for
+from quadnorm.adapt.report import Report
+from quadnorm.adapt.torch_modules import AnchoredLayerNorm
+from quadnorm.adapt.trace import Example, Trace, call, guess_dimension, guess_examples, scratch, tensors, trace
+from quadnorm.measures import Anchored, Measure
+from quadnorm.measures.base import Shape
+
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}  # of the largest output; half precision has 2e-2
+
+
+def anchor(
+    model: nn.Module,
+    resolution: int | Sequence[int],
+    placement: str | Sequence[str] | None = None,
+    *,
+    example: Example | None = None,
+    detail: bool = False,
+    share: bool = False,
+) -> nn.Module:
+    r"""A copy of a trained model whose every spatial sum runs under the measure of its training grid.
+
+    A model that counts samples has learned with the counting measure of its training grid. Per endpoint-inclusive
+    axis that is
+
+    .. math:: (1 - 1/n_0)\,\text{trapezoid} + (1/n_0)\,(\delta_{first} + \delta_{last})/2
+
+    and on another grid counting is another measure, at distance O(h). The copy keeps the measure: at ``resolution``
+    its outputs are the model's, elsewhere they differ from them by O(h²). Nothing is trained.
+
+    Anchored are PyTorch's GroupNorm, InstanceNorm, LayerNorm over space, and global average pools; everything that
+    owns a ``measure``, such as this package's norms, spectral convolutions, attention and operators;
+    neuraloperator's norms and spectral convolutions; and what :func:`register_anchor` teaches.
+    ``copy.anchor_report`` says what was anchored, what was not, and why: ``print`` it.
+
+    Args:
+        model: any module; it is not touched. The copy keeps hooks, mode, dtype, device, and modules that are shared
+            stay shared.
+        resolution: samples per axis of the training grid, a number for all axes or one each.
+        placement: where the samples lie, for all axes or one each: ``endpoint``, ``cell``, ``periodic``, ``left``.
+            Default: what the model says of itself (``model.placement``), else ``endpoint``. On cell-centred and
+            periodic axes counting already is the integral, and nothing changes.
+        example: an input at the training resolution: a tensor, a tuple of arguments or a dict of keyword arguments.
+            It is run once to see the grid in each module (in U-shaped models they differ), to find sums outside of
+            modules, and to compare the copy with the model. By default random numbers are tried; the report says if
+            that did not work.
+        detail: return :class:`quadnorm.adapt.Detailed`, which corrects the anchored output on a new grid so that it
+            agrees with the native run at the training grid's own nodes.
+        share: share the parameters with the model instead of copying them.
+
+    >>> model = nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(1, 4), nn.GELU(), nn.Conv2d(4, 1, 1))
+    >>> fixed = anchor(model, 17)
+    >>> x = torch.randn(2, 1, 17, 17)
+    >>> torch.equal(fixed(x), model(x))
+    True
+    >>> print(fixed.anchor_report)
+    anchored at 17×17, endpoint samples: 1 module anchored, 0 left
+    module  kind       action    why
+    ------  ---------  --------  -------------------
+    1       GroupNorm  anchored  counting → anchored
+    note: compared with the model on random input at 17×17: equal to 0.0e+00 of the largest output
+    """
+    check_module(model, "anchor")
+    sizes, names = model_grid(model, resolution, placement)
+    made = copied(model, share)
+    _learn_neuralop(made)
+    seen, note, tried = _look(made, sizes, example)
+    report = Report("")
+    made = _apply(made, sizes, names, seen, report)
+    _list_fields(made, sizes, report)
+    for where, name, what in seen.calls if seen else ():
+        report.add(
+            where, f"call {name}", "left", f"{what}; made outside of modules, so it cannot be anchored; register_anchor"
+        )
+    if not report.changed and not report.unchanged:
+        others = "\n".join(f"  {e.name or '(model)'} ({e.kind}): {e.why}" for e in report.left)
+        raise ValueError(
+            "found no spatial sum that could be anchored in the model"
+            + (f"; these depend on the resolution but cannot be anchored:\n{others}" if others else "")
+            + "\nteach your own modules with register_anchor"
+        )
+    grid = "×".join(map(str, sizes))
+    n, m = len(report.changed), len(report.left)
+    where = names[0] if len(set(names)) == 1 else ", ".join(names)
+    report.title = f"anchored at {grid}, {where} samples: {n} module{'s' * (n != 1)} anchored, {m} left"
+    report.notes.append(note if tried is None else _compare(model, made, tried, note))
+    made.anchor_report = report  # type: ignore[assignment]
+    if detail:
+        from quadnorm.adapt.native import Detailed
+
+        return Detailed(made, sizes, names)
+    return made
+
+
+def check_module(model: nn.Module, verb: str) -> None:
+    """Raise for things that cannot be taken apart."""
+    if isinstance(model, torch.jit.ScriptModule):
+        raise TypeError(
+            f"cannot {verb} a scripted model: TorchScript has compiled its modules away; {verb} the Python "
+            "model, then script or export it"
+        )
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"{verb} needs an nn.Module, got {model!r}")
+    for inner in ("_orig_mod", "module"):
+        wrapped = getattr(model, inner, None)
+        if (
+            type(model).__name__ in ("OptimizedModule", "DistributedDataParallel", "DataParallel")
+            and wrapped is not None
+        ):
+            raise TypeError(
+                f"cannot {verb} a {type(model).__name__}; {verb} the module inside (model.{inner}), then wrap "
+                "the result again"
+            )
+
+
+def copied(model: nn.Module, share: bool = False) -> nn.Module:
+    """A deep copy, with the parameters themselves if ``share``."""
+    memo: dict[int, Any] = {id(p): p for p in model.parameters()} if share else {}
+    try:
+        return copy.deepcopy(model, memo)
+    except Exception as error:
+        raise TypeError(
+            f"the model cannot be copied ({error}); tensors that carry a gradient history cannot: detach them, "
+            f"or anchor the model before its first run"
+        ) from error
+
+
+def model_grid(
+    model: nn.Module, resolution: int | Sequence[int], placement: str | Sequence[str] | None
+) -> tuple[Shape, tuple[str, ...]]:
+    """Samples per axis and placement per axis of the training grid, from what was given and what the model says."""
+    sizes = _resolution(model, resolution)
+    return sizes, _placements(model, placement, len(sizes))
+
+
+def _resolution(model: nn.Module, resolution: int | Sequence[int]) -> Shape:
+    given = tuple(resolution) if isinstance(resolution, Sequence) else (resolution,)
+    if not given or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in given):
+        raise ValueError(
+            f"resolution must hold the training grid's samples per axis, as in 33 or (33, 33), got {resolution!r}"
+        )
+    if isinstance(resolution, Sequence):
+        return given
+    d = guess_dimension(model)
+    if d is None:
+        raise ValueError(
+            f"the model does not say how many spatial axes it has; give one number per axis, as in ({given[0]}, "
+            f"{given[0]})"
+        )
+    return given * d
+
+
+def _placements(model: nn.Module, placement: str | Sequence[str] | None, d: int) -> tuple[str, ...]:
+    own = {m.placement: n for n, m in model.named_modules() if isinstance(getattr(m, "placement", None), str)}
+    if placement is None:
+        if len(own) > 1:
+            raise ValueError(
+                f"the model's modules disagree on where samples lie ({', '.join(map(str, own))}); pass placement="
+            )
+        return per_axis(next(iter(own)) if own else "endpoint", d)
+    names = per_axis(placement, d)
+    for said in own:
+        if set(names) != {said}:
+            raise ValueError(
+                f"placement={placement!r}, but the model says that its samples are {said!r}"
+                f" ({own[said] or type(model).__name__}.placement); one of the two is wrong"
+            )
+    return names
+
+
+def _learn_neuralop(model: nn.Module) -> None:
+    if any(type(m).__module__.startswith("neuralop.") for m in model.modules()):
+        import quadnorm.adapt.neuralop  # noqa: F401  # its import registers the rules
+
+
+# --- the run at the training resolution ------------------------------------------------------------------------------
+
+
+def _known(module: nn.Module) -> bool:
+    return isinstance(getattr(module, "measure", None), Measure) or not isinstance(
+        rule_for(module), (Outcome, type(None))
+    )
+
+
+def _look(model: nn.Module, sizes: Shape, example: Example | None) -> tuple[Trace | None, str, Example | None]:
+    grid = "×".join(map(str, sizes))
+    if example is not None:
+        if not any(_holds(t.shape, sizes) for t in tensors(example)):
+            shapes = ", ".join(str(tuple(t.shape)) for t in tensors(example)) or repr(example)
+            raise ValueError(
+                f"the example must be an input at the training resolution {grid}, got shapes {shapes}; "
+                f"check the resolution, or pass an input on the training grid"
+            )
+        return trace(model, example, sizes, _known), f"the example at {grid}", example
+    for x in guess_examples(model, sizes):
+        try:
+            return trace(model, x, sizes, _known), f"random input at {grid}", x
+        except Exception:  # a guess may fail in any way; the report says that none worked
+            continue
+    why = (
+        f"not compared with the model: no input could be guessed; pass example=, an input at {grid}. Without it "
+        "every module is "
+        f"taken to see the full grid, and sums outside of modules are not found"
+    )
+    return None, why, None
+
+
+def _holds(shape: Sequence[int], sizes: Shape) -> bool:
+    d = len(sizes)
+    return any(tuple(shape[k : k + d]) == sizes for k in range(len(shape) - d + 1)) or prod(sizes) in shape
+
+
+def _compare(model: nn.Module, made: nn.Module, example: Example, note: str) -> str:
+    a, b = (tensors(call(scratch(m), example)) for m in (model, made))
+    worst = 0.0
+    for s, t in zip(a, b, strict=True):
+        if not s.is_floating_point() or s.numel() == 0:
+            continue
+        gap = ((s - t).abs().max() / s.abs().max().clamp_min(torch.finfo(s.dtype).tiny)).item()
+        if not gap <= TOLERANCE.get(s.dtype, 2e-2):
+            raise RuntimeError(
+                f"the anchored copy differs from the model by {gap:.1e} of the largest output at the training "
+                f"resolution, on {note}; "
+                f"a registered rule may be wrong, or a module sees another grid than expected: pass example="
+            )
+        worst = max(worst, gap)
+    return f"compared with the model on {note}: equal to {worst:.1e} of the largest output"
+
+
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+
+def _apply(model: nn.Module, sizes: Shape, names: tuple[str, ...], seen: Trace | None, report: Report) -> nn.Module:
+    homes: dict[int, list[str]] = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        homes.setdefault(id(module), []).append(name)
+    # Measures are read before any is set: an operator's setter also sets those of its layers.
+    plan = list(model.named_modules())
+    before = {id(m): m.measure for _, m in plan if isinstance(getattr(m, "measure", None), Measure)}
+    for name, module in plan:
+        place = _place(name, sizes, names, seen)
+        outcome = _outcome(module, place, before)
+        if outcome is None:
+            continue
+        if outcome.module is not None and outcome.module is not module:
+            model = replaced(model, homes[id(module)], outcome.module)
+        also = f" (the same module as {', '.join(homes[id(module)][1:])})" if len(homes[id(module)]) > 1 else ""
+        inner = ""
+        if not isinstance(place, str) and outcome.action == "anchored" and place.measure.anchor != sizes:
+            inner = f"; sees {'×'.join(map(str, place.measure.anchor))} samples in training"
+        report.add(name, _kind(module), outcome.action, outcome.why + inner + also)
+    return model
+
+
+def _kind(module: nn.Module) -> str:
+    """The name that the user knows the module by: that of the class before it was exchanged."""
+    return next(c.__name__ for c in type(module).__mro__ if not c.__module__.startswith("quadnorm.adapt"))
+
+
+def _outcome(module: nn.Module, place: Place | str, before: dict[int, Measure]) -> Outcome | None:
+    if isinstance(module, torch.jit.ScriptModule):
+        return left("scripted: TorchScript has compiled its modules away; anchor before scripting")
+    rule = rule_for(module)
+    if isinstance(rule, Outcome) and id(module) not in before:
+        return rule
+    owns = id(module) in before and (rule is None or isinstance(rule, Outcome))
+    if rule is None and not owns:
+        return rules.plain_mean(module, place) if isinstance(place, Place) else None
+    if isinstance(place, str):
+        return left(place)
+    if owns:
+        module.measure = before[id(module)]  # type: ignore[assignment]
+        return rules.own_measure(module, place)
+    assert rule is not None
+    assert not isinstance(rule, Outcome)
+    return apply_rule(rule, module, place)
+
+
+def _place(name: str, sizes: Shape, names: tuple[str, ...], seen: Trace | None) -> Place | str:
+    """Where a module stands; a string if it stands in several places at once."""
+    shapes = tuple(dict.fromkeys(seen.shapes.get(name, ()))) if seen else ()
+    outputs = tuple(dict.fromkeys(seen.outputs.get(name, ()))) if seen else ()
+    grids = {g for g in (_grid(s, sizes) for s in shapes) if g is not None}
+    if len(grids) > 1:
+        many = " and ".join("×".join(map(str, g)) for g in sorted(grids))
+        return f"is used on several grids in one run ({many}); one module cannot stand for both"
+    grid = grids.pop() if grids else sizes
+    return Place(name, Anchored(grid, names), sizes, names, shapes, outputs)
+
+
+def _grid(shape: Shape, sizes: Shape) -> Shape | None:
+    """The spatial part of a tensor's shape."""
+    d = len(sizes)
+    for k in range(2, len(shape) - d + 1):
+        if shape[k : k + d] == sizes:
+            return sizes
+    if shape[1 : 1 + d] == sizes or shape[:d] == sizes or (d > 1 and prod(sizes) in shape[1:]):
+        return sizes
+    return tuple(shape[2:]) if len(shape) == d + 2 else None
+
+
+def replaced(model: nn.Module, paths: list[str], new: nn.Module) -> nn.Module:
+    """The model with ``new`` in all the given places; ``new`` itself if one of them is the root."""
+    for path in paths:
+        if not path:
+            return new
+        parent, _, leaf = path.rpartition(".")
+        old = getattr(model.get_submodule(parent), leaf)
+        new.train(old.training)
+        setattr(model.get_submodule(parent), leaf, new)
+    return model
+
+
+def _list_fields(model: nn.Module, sizes: Shape, report: Report) -> None:
+    """Parameters and buffers with one value per training sample."""
+    for owner, module in model.named_modules():
+        if isinstance(module, AnchoredLayerNorm) or _known(module):
+            continue
+        for name, t in _own_tensors(module):
+            if t is not None and len(sizes) > 1 and _holds(t.shape, sizes):
+                path = f"{owner}.{name}" if owner else name
+                report.add(
+                    path,
+                    "field",
+                    "left",
+                    f"values on the training grid, shape {tuple(t.shape)}: other grids have no use for them",
+                )
+
+
+def _own_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor | None]]:
+    yield from module._parameters.items()
+    yield from module._buffers.items()

@@ -1,0 +1,98 @@
+"""What was done to each module of a model, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a report: a module (or a call inside one), what happened to it, and why."""
+
+    name: str
+    kind: str
+    action: str
+    why: str
+
+    def as_row(self) -> dict[str, str]:
+        """As plain values."""
+        return {"module": self.name or "(model)", "kind": self.kind, "action": self.action, "why": self.why}
+
+
+@dataclass
+class Report:
+    """The lines of :func:`quadnorm.anchor` or :func:`quadnorm.convert`; ``print(report)`` shows a table.
+
+    ``changed`` holds what was anchored or converted, ``unchanged`` what needs no change, and ``left`` what still
+    depends on the resolution. ``notes`` say what holds for the whole model.
+    """
+
+    title: str
+    entries: list[Entry] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, name: str, kind: str, action: str, why: str) -> None:
+        """Append a line."""
+        self.entries.append(Entry(name, kind, action, why))
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __getitem__(self, name: str) -> Entry:
+        for e in self.entries:
+            if e.name == name:
+                return e
+        raise KeyError(f"no line about {name!r}; there are lines about {', '.join(e.name or '(model)' for e in self)}")
+
+    @property
+    def changed(self) -> list[Entry]:
+        """What is different now."""
+        return [e for e in self.entries if e.action in ("anchored", "converted")]
+
+    @property
+    def unchanged(self) -> list[Entry]:
+        """What needs no change."""
+        return [e for e in self.entries if e.action == "unchanged"]
+
+    @property
+    def left(self) -> list[Entry]:
+        """What still depends on the resolution, or was left alone for another reason."""
+        return [e for e in self.entries if e.action == "left"]
+
+    def to_frame(self) -> Any:
+        """The lines as a pandas DataFrame."""
+        try:
+            pd = import_module("pandas")
+        except ImportError:
+            raise ImportError("Report.to_frame needs pandas: pip install 'quadnorm[bench]'") from None
+        return pd.DataFrame([e.as_row() for e in self.entries], columns=["module", "kind", "action", "why"])
+
+    def __str__(self) -> str:
+        lines = [self.title]
+        if self.entries:
+            lines.append(table(["module", "kind", "action", "why"], [list(e.as_row().values()) for e in self.entries]))
+        return "\n".join([*lines, *(f"note: {n}" for n in self.notes)])
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Plain columns, left-aligned; the last one may be as long as it likes.
+
+    >>> print(table(["a", "b"], [["1", "two"], ["33", "4"]]))
+    a   b
+    --  ---
+    1   two
+    33  4
+    """
+    body = [list(map(str, r)) for r in rows]
+    widths = [max(len(r[k]) for r in [list(head), *body]) for k in range(len(head))]
+    rule = ["-" * w for w in widths[:-1]] + ["-" * min(widths[-1], 60)]
+    return "\n".join(
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in [list(head), rule, *body]
+    )

@@ -17,6 +17,7 @@ _PROBLEMS = {
     "elasticity": ("elasticity", "Elasticity"),
     "varcoeff": ("varcoeff", "VarCoeff"),
     "darcy-official": ("darcy_official", "DarcyOfficial"),
+    "cavity": ("cavity", "Cavity"),
     "navier-stokes": ("navier_stokes", "NavierStokes"),
 }
 

@@ -2,6 +2,7 @@
 
 from quadnorm.adapt.anchor import anchor
 from quadnorm.adapt.carry import carry
+from quadnorm.adapt.convert import Conversion, convert
 from quadnorm.adapt.native import AtNative, Detailed, at_native
 from quadnorm.adapt.registry import Place, register_anchor
 from quadnorm.adapt.report import Entry, Report
@@ -9,6 +10,7 @@ from quadnorm.adapt.torch_modules import SpatialMean
 
 __all__ = [
     "AtNative",
+    "Conversion",
     "Detailed",
     "Entry",
     "Place",
@@ -17,5 +19,6 @@ __all__ = [
     "anchor",
     "at_native",
     "carry",
+    "convert",
     "register_anchor",
 ]

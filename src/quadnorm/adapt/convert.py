@@ -1,0 +1,216 @@
+"""Swap the norms of a model for others, to train with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from quadnorm.adapt.anchor import check_module, copied, replaced
+from quadnorm.adapt.report import Report
+from quadnorm.adapt.rules import take_hooks
+from quadnorm.measures import Measure
+from quadnorm.norms import NoNorm, make_norm
+from quadnorm.norms.baselines import CountingNorm, TokenNorm
+from quadnorm.norms.layers import QuadNorm
+
+TOKEN = (
+    "normalizes each point over its own channels, no spatial average; pass grid=(n, …) for tokens (B, N, C) if "
+    "it should "
+    "become a spatial norm, which changes what the layer means"
+)
+
+
+class Conversion(Report):
+    """The report of :func:`convert`, and the way back."""
+
+    _before: list[tuple[list[str], nn.Module, nn.Module]]
+
+    def undo(self, model: nn.Module) -> nn.Module:
+        """Put the original norms back into the converted model, in place, with γ and β as they are now."""
+        if not self._before:
+            return model
+        for paths, old, new in self._before:
+            if not paths[0]:
+                _give_parameters(new, old)
+                return old
+            now = model.get_submodule(paths[0])
+            if type(now) is not type(new):
+                raise ValueError(
+                    f"{paths[0]} is a {type(now).__name__} now, not the {type(new).__name__} of this conversion"
+                )
+            _give_parameters(now, old)
+            model = replaced(model, paths, old)
+        return model
+
+
+def convert(
+    model: nn.Module,
+    to: Any = "blend",
+    *,
+    measure: str | Sequence[str] | Measure | None = None,
+    grid: Sequence[int] | None = None,
+    inplace: bool = False,
+) -> tuple[nn.Module, Conversion]:
+    """A copy of a model with its spatial norms swapped for others, to be trained.
+
+    Converted are GroupNorm, InstanceNorm, LayerNorm over channels and space, neuraloperator's InstanceNorm, and
+    this package's norms. γ and β (if there is one per channel), ε, dtype, device, mode, hooks and sharing are kept.
+    The converted model computes something else than before: train it. To keep a *trained* model's behaviour, use
+    :func:`quadnorm.anchor`.
+
+    Args:
+        model: any module; untouched unless ``inplace``.
+        to: as for :func:`quadnorm.make_norm`: ``"blend"``, ``"quad:instance"``, a class, …
+        measure: what the new norms average against; default theirs, the trapezoid rule, right for
+        endpoint-inclusive samples.
+        grid: the grid's shape, if token-wise LayerNorms on (B, N, C) are to become spatial norms. They are left
+            alone otherwise: that changes what the layer means, from statistics of one point to statistics of the
+            field.
+
+    Returns:
+        The model and a :class:`Conversion`: print it to see what changed, what did not, and why; ``undo(model)``
+        swaps back.
+
+    >>> model = nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(1, 4), nn.LayerNorm(16))
+    >>> new, report = convert(model, "quad")
+    >>> new[1]
+    QuadNorm(4, eps=1e-05, affine=True, mode='layer', measure=Grid('trapezoid'))
+    >>> [e.name for e in report.changed], [e.name for e in report.left]
+    (['1'], ['2'])
+    >>> type(report.undo(new)[1])
+    <class 'torch.nn.modules.normalization.GroupNorm'>
+    """
+    check_module(model, "convert")
+    made = model if inplace else copied(model)
+    report = Conversion("")
+    report._before = []
+    homes: dict[int, list[str]] = {}
+    for name, module in made.named_modules(remove_duplicate=False):
+        homes.setdefault(id(module), []).append(name)
+    for name, module in list(made.named_modules()):
+        found = describe_norm(module, grid, _channels_around(made, name))
+        if found is None:
+            continue
+        kind, paths = type(module).__name__, homes[id(module)]
+        also = f" (the same module as {', '.join(paths[1:])})" if len(paths) > 1 else ""
+        if isinstance(found, str):
+            report.add(name, kind, "left", found + also)
+            continue
+        channels, layout, note = found
+        new = _build(to, channels, layout, module, measure)
+        take_hooks(new, module)
+        _give_parameters(module, new)
+        new.train(module.training)
+        made = replaced(made, paths, new)
+        report._before.append((paths, module, new))
+        report.add(name, kind, "converted", f"→ {type(new).__name__}{note}{also}")
+    n, m = len(report.changed), len(report.left)
+    word = to if isinstance(to, str) else getattr(to, "__name__", repr(to))
+    report.title = f"converted to {word}: {n} norm{'s' * (n != 1)} changed, {m} left"
+    if not report.entries:
+        raise ValueError(
+            "found no norm to convert in the model; functional calls (F.layer_norm, …) and norms of unknown "
+            "classes cannot be seen"
+        )
+    return made, report
+
+
+def _channels_around(model: nn.Module, name: str) -> int | None:
+    """``out_channels`` of the nearest module around ``name`` that has it."""
+    while name:
+        name = name.rpartition(".")[0]
+        channels = getattr(model.get_submodule(name), "out_channels", None)
+        if isinstance(channels, int):
+            return channels
+    return None
+
+
+def describe_norm(
+    module: nn.Module, grid: Sequence[int] | None, around: int | None = None
+) -> tuple[int, Any, str] | str | None:
+    """Channels, layout and a remark for a norm that can be swapped; a reason if it is left; None if it is no norm."""
+    m: Any = module
+    if isinstance(m, nn.GroupNorm):
+        return m.num_channels, "first", ""
+    if isinstance(m, (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)):
+        note = "; its running statistics are dropped" if m.track_running_stats else ""
+        return m.num_features, "first", note
+    if isinstance(m, (TokenNorm, nn.LayerNorm)):
+        return _layer_norm(m, grid)
+    if isinstance(m, (CountingNorm, QuadNorm)):
+        return m.num_features, m.layout, ""
+    if isinstance(m, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)):
+        return "statistics over the batch: a spatial norm has none; replace it by hand if you want that"
+    if isinstance(m, nn.RMSNorm):
+        return TOKEN if len(m.normalized_shape) == 1 else "scales per sample of a fixed grid; cannot move to another"
+    if type(m).__name__ == "InstanceNorm" and type(m).__module__.startswith("neuralop."):
+        if around is None or m.kwargs.get("weight") is not None:
+            return "does not say how many channels it has; make the model with quadnorm.adapt.neuralop.use_quadnorm()"
+        return around, "first", ""
+    return "a norm that this does not know" if _named_norm(m) else None
+
+
+def _named_norm(module: nn.Module) -> bool:
+    """Classes whose name says norm, which hold parameters or sit at a leaf."""
+    leaf = next(module.children(), None) is None
+    return leaf and type(module).__name__.lower().endswith("norm") and not isinstance(module, NoNorm)
+
+
+def _layer_norm(m: Any, grid: Sequence[int] | None) -> tuple[int, Any, str] | str:
+    if isinstance(m, TokenNorm):
+        return (
+            TOKEN if grid is None else (m.num_features, m.layout, "; token-wise before, spatial now: another meaning")
+        )
+    shape = tuple(m.normalized_shape)
+    if len(shape) == 1:
+        if grid is None:
+            return TOKEN
+        return shape[0], tuple(grid), "; token-wise before, spatial now: the layer means something else"
+    if m.elementwise_affine:
+        constant = all(_constant(p) for p in (m.weight, m.bias) if p is not None)
+        note = "" if constant else "; γ and β varied over the grid, their means over space were kept"
+        return shape[0], "first", note
+    return shape[0], "first", ""
+
+
+def _constant(p: torch.Tensor) -> bool:
+    flat = p.detach().flatten(1)
+    return bool((flat == flat[:, :1]).all())
+
+
+def _build(to: Any, channels: int, layout: Any, old: Any, measure: Any) -> nn.Module:
+    like = next(old.parameters(), None)
+    make: Callable[..., nn.Module] = make_norm
+    options: dict[str, Any] = {} if layout == "first" else {"layout": layout}
+    if measure is not None:
+        options["measure"] = measure
+    new = make(to, channels, **options)
+    if like is not None:
+        new = new.to(device=like.device, dtype=like.dtype)
+    elif hasattr(new, "weight"):  # no γ and β before: none now
+        for name in ("weight", "bias"):
+            if getattr(new, name, None) is not None:
+                new.register_parameter(name, None)
+        if hasattr(new, "affine"):
+            new.affine = False  # type: ignore[assignment]
+    if hasattr(new, "eps") and getattr(old, "eps", None) is not None:
+        new.eps = old.eps
+    return new
+
+
+def _give_parameters(old: nn.Module, new: nn.Module) -> None:
+    """γ and β: the same parameters where shapes agree, so that optimizers keep their hold; else their mean over space."""
+    for name in ("weight", "bias"):
+        p, q = getattr(old, name, None), getattr(new, name, None)
+        if p is None or q is None:
+            continue
+        if p.shape == q.shape:
+            setattr(new, name, p)
+            continue
+        with torch.no_grad():
+            wide, narrow = (p, q) if p.ndim > q.ndim else (q, p)
+            mean = p.flatten(1).mean(1) if p is wide else p.reshape(-1, *[1] * (wide.ndim - 1)).expand_as(q)
+            q.copy_(mean.reshape(q.shape) if narrow is q else mean)

@@ -1,7 +1,6 @@
 """The benchmark's own machinery: it must measure what it says."""
 
 import doctest
-import time
 
 import numpy as np
 import pytest
@@ -10,20 +9,24 @@ from quadnorm.bench import measures, timing
 from quadnorm.measures.mesh import lumped_weights
 
 
-def test_times_are_medians_and_functions_take_turns():
-    calls = []
-    naps = iter([0.0, 0.05, 0.01])
+def test_times_are_medians_and_functions_take_turns(monkeypatch):
+    """On a clock that the functions move themselves: a takes 1, 9 and 2 seconds, b always 3."""
+    now, naps, calls = [0.0], iter([1.0, 9.0, 2.0]), []
+    monkeypatch.setattr(timing, "perf_counter", lambda: now[0])
 
-    def sleeper():
+    def a():
         calls.append("a")
-        time.sleep(next(naps))
+        now[0] += next(naps)
 
-    times = timing.interleaved({"a": sleeper, "b": lambda: calls.append("b")}, repeats=3)
+    def b():
+        calls.append("b")
+        now[0] += 3.0
+
+    assert timing.interleaved({"a": a, "b": b}, repeats=3) == {"a": 2.0, "b": 3.0}
     assert calls == ["a", "b"] * 3
-    assert 0.01 <= times["a"] < 0.05
-    assert times["b"] < times["a"]
+    assert timing.median_time(b, repeats=2) == 3.0
     with pytest.raises(ValueError, match="at least 1, got 0"):
-        timing.median_time(lambda: None, repeats=0)
+        timing.median_time(b, repeats=0)
 
 
 @pytest.mark.skipif(not timing.Path("/proc/self/clear_refs").exists(), reason="only Linux keeps a resettable mark")

@@ -43,12 +43,18 @@ def interleaved(fns: Mapping[str, Callable[[], object]], repeats: int = 5) -> di
     if repeats < 1:
         raise ValueError(f"repeats must be at least 1, got {repeats}")
     seconds: dict[str, list[float]] = {name: [] for name in fns}
-    for _ in range(repeats):
-        for name, fn in fns.items():
-            gc.collect()  # or one function pays for what another left behind
-            start = perf_counter()
-            fn()
-            seconds[name].append(perf_counter() - start)
+    gc.collect()
+    enabled = gc.isenabled()
+    gc.disable()  # or one function pays for what another left behind
+    try:
+        for _ in range(repeats):
+            for name, fn in fns.items():
+                start = perf_counter()
+                fn()
+                seconds[name].append(perf_counter() - start)
+    finally:
+        if enabled:
+            gc.enable()
     return {name: median(times) for name, times in seconds.items()}
 
 

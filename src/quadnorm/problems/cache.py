@@ -150,11 +150,13 @@ def _read(p: Problem, seed: int, number: int) -> dict[str, Array] | None:
     path = _block(p, seed, number)
     try:
         return _open(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         if not path.exists():
             return None
         problem = "files are missing"
-    except (OSError, ValueError, KeyError) as error:
+    except PermissionError:
+        raise  # nothing is wrong with the block
+    except (OSError, ValueError, KeyError, TypeError) as error:
         problem = str(error)
     aside = path.with_name(f"{path.name}.damaged-{uuid4().hex[:8]}")
     try:
@@ -168,6 +170,8 @@ def _read(p: Problem, seed: int, number: int) -> dict[str, Array] | None:
 def _open(path: Path) -> dict[str, Array]:
     record = json.loads((path / "block.json").read_text(encoding="utf-8"))
     files = {name: path / f"{name}.npy" for name in record["checksums"]}
+    if not files:
+        raise ValueError("block.json lists no arrays")
     stats = [f.stat() for f in files.values()]
     stamp = tuple(v for s in stats for v in (s.st_size, s.st_mtime_ns))
     if _checked.get(path) != stamp:  # a checksum costs as much as reading the file: once per process and file

@@ -27,7 +27,7 @@ class Elasticity(Problem):
     displacement is a finite sum of sin·sin and cos·cos, exact to rounding at any node. The force is therefore not
     zero on the boundary, and its law is inherited from that of u. Checked against a scikit-fem solve with quadratic
     triangles (third order) and by finite differences.
-    Cost: about 0.5 ms at 256² on one core.
+    Cost: about 1.3 ms at 256² on one core.
     Left open by the paper: material, law of the force, which component. Chosen: as above.
     """
 

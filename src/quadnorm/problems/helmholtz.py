@@ -24,7 +24,7 @@ class Helmholtz(SineProblem):
     transform implies, as variants. Interior grids do not nest; the instances are the same on them all the same.
     Solver: none, û = f̂ / (π²(m²+n²) + k²), summed at the nodes: exact to rounding, u exactly 0 on boundary nodes.
     Checked against a sparse direct solve of the 5-point scheme (second order).
-    Cost: about 0.2 ms at 256² on one core.
+    Cost: about 0.5 ms at 256² on one core.
     Left open by the paper: how f is drawn, the law of k, whether the model sees k. Chosen: as above. The sign makes
     the operator coercive for every k: no resonance, no waves.
     """

@@ -23,7 +23,7 @@ class Poisson(SineProblem):
     Solver: none, û = f̂ / (π²(m²+n²)); the series is summed at the nodes, so every grid sees the same f and u to
     rounding, and u is exactly 0 on boundary nodes. Checked against a sparse direct solve of the 5-point scheme
     (second order as the grid is refined).
-    Cost: about 0.2 ms at 256² on one core.
+    Cost: about 0.5 ms at 256² on one core.
     Left open by the paper: how f is drawn, the number of modes, the grid, the scale. Chosen: as above. Its two
     Poisson tables differ by a factor of 5 in native error (6.1 % and 34.6 %), so they cannot come from one law of
     f.

@@ -22,7 +22,7 @@ class ReactionDiffusion(SineProblem):
     Nodes: endpoint-inclusive by default; cell centres and the interior grid (j+1)/(n+1) as variants.
     Solver: none, û = f̂ / (Dπ²(m²+n²) + r), summed at the nodes: exact to rounding, u exactly 0 on boundary nodes.
     Checked against a sparse direct solve of the 5-point scheme (second order).
-    Cost: about 0.2 ms at 256² on one core.
+    Cost: about 0.5 ms at 256² on one core.
     Left open by the paper: how f is drawn, the number of modes, the grid. Given by it: D and r. Its errors fall
     from 64² to 128², which matched test sets do not do; here the same instances are seen at both.
     """

@@ -30,13 +30,13 @@ class Cavity(Problem):
     Nodes: endpoint-inclusive by default, cell centres as a variant.
     Solver: streamfunction and vorticity on 257² endpoint-inclusive nodes, second-order differences, Thom's wall
     vorticity; the Stokes part is inverted exactly by sine transforms, convection iterated with Anderson acceleration
-    to a relative change of 10⁻¹⁰, about 25 times. Error in u about 4·10⁻⁴ (relative L², from 129² and 257²; order 2
+    to a relative change of 10⁻¹⁰, about 18 times. Error in u 2 to 5·10⁻⁴ (relative L², from 129² and 257²; order 2
     on a manufactured flow); centreline within 0.005 of Ghia, Ghia and Shin (1982) for the classical lid at Re = 100,
-    and within 5·10⁻⁴ of Taylor–Hood finite elements.
+    and within 5·10⁻⁴ of Taylor–Hood finite elements at Re = 40.
     Restriction: bicubic spline through the fine nodes; g is evaluated exactly.
-    Cost: about 0.25 s per sample at 257² on one core (0.07 s at 129²), 0.3 MB on disk.
-    Left open by the paper: everything but the name "cavity flow". Chosen: the above. Reynolds numbers above about 250
-    are refused with an error where the iteration does not converge.
+    Cost: about 0.12 s per sample at 257² on one core (0.03 s at 129²), 0.3 MB on disk.
+    Left open by the paper: everything but the name "cavity flow". Chosen: the above. The iteration converges up to
+    Re of about 300; where it does not, that is an error.
     """
 
     reynolds: float = 100.0
@@ -53,6 +53,8 @@ class Cavity(Problem):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_fine(self.name, self.fine, self.tol)
+        if self.tol < 1e-12:
+            raise ValueError(f"{self.name}: tol must be at least 1e-12, which rounding lets ψ reach; got {self.tol!r}")
         if not 0 < self.reynolds < math.inf:
             raise ValueError(f"{self.name}: reynolds must be positive and finite, got {self.reynolds!r}")
 

@@ -11,6 +11,7 @@ rule), so convection conserves energy ½∫|u|² and enstrophy ½∫ω² up to t
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -67,11 +68,10 @@ class Stepper:
 
     def velocity(self, state: Complex) -> Real:
         """Velocity (u, v) on the N×N points: (B, 2, N, N)."""
-        import scipy.fft
-
+        fft = _fft()
         uv = (1j * state).view(np.float64)[:, None] * self._symbols[0]  # (B, 2, N, 2K+2)
-        columns = scipy.fft.ifft(uv.view(np.complex128), axis=-2, norm="forward", overwrite_x=True)
-        result: Real = scipy.fft.irfft(columns, n=self.points, axis=-1, norm="forward")
+        columns = fft.ifft(uv.view(np.complex128), axis=-2, norm="forward", overwrite_x=True)
+        result: Real = fft.irfft(columns, n=self.points, axis=-1, norm="forward")
         return result
 
     def courant(self, state: Complex) -> Real:
@@ -82,15 +82,14 @@ class Stepper:
 
     def convection(self, state: Complex) -> Complex:
         """Coefficients of −u·∇ω in the band."""
-        import scipy.fft
-
+        fft = _fft()
         uv = self.velocity(state)
         u, v = uv[:, 0], uv[:, 1]
         products = np.empty_like(uv)
         np.multiply(u, v, out=products[:, 0])
         np.multiply(u - v, u + v, out=products[:, 1])
-        rows = scipy.fft.rfft(products, axis=-1, norm="forward", overwrite_x=True)[..., : self.band + 1]
-        spectra = scipy.fft.fft(rows, axis=-2, norm="forward").view(np.float64)
+        rows = fft.rfft(products, axis=-1, norm="forward", overwrite_x=True)[..., : self.band + 1]
+        spectra = fft.fft(rows, axis=-2, norm="forward").view(np.float64)
         spectra *= self._symbols[1]
         result: Complex = (spectra[:, 0] + spectra[:, 1]).view(np.complex128)
         return result
@@ -137,16 +136,15 @@ def evaluate(coefficients: Complex, shape: tuple[int, ...]) -> Real:
     Rows are k₁ = −K … K, columns k₂ = 0 … K. On a grid too coarse for the band the modes alias, as they must where a
     function is read at points: a grid sees what a finer grid sees at the nodes they share.
     """
-    import scipy.fft
-
+    fft = _fft()
     band = coefficients.shape[-1] - 1
     n1, n2 = shape
     rows = _fold(coefficients, np.arange(-band, band + 1), n1, axis=-2)
-    columns = scipy.fft.ifft(rows, axis=-2, norm="forward")  # (B, n₁, K+1)
+    columns = fft.ifft(rows, axis=-2, norm="forward")  # (B, n₁, K+1)
     # the sum over k₂ < 0 is the conjugate of the one over k₂ > 0: twice the real part, the mean counted once
     columns[..., 1:] *= 2
     folded = _fold(columns, np.arange(band + 1), n2, axis=-1)
-    result: Real = np.ascontiguousarray(scipy.fft.ifft(folded, axis=-1, norm="forward").real)
+    result: Real = np.ascontiguousarray(fft.ifft(folded, axis=-1, norm="forward").real)
     return result
 
 
@@ -157,6 +155,15 @@ def _fold(values: Complex, k: npt.NDArray[np.int64], n: int, axis: int) -> Compl
     for mode, part in zip(k, moved, strict=True):
         result[mode % n] += part
     return np.ascontiguousarray(np.moveaxis(result, 0, axis))
+
+
+def _fft() -> Any:
+    """The transforms of scipy: faster than numpy's on these sizes."""
+    try:
+        import scipy.fft
+    except ImportError as error:
+        raise ImportError("the Navier–Stokes solver needs scipy: pip install 'quadnorm[bench]'") from error
+    return scipy.fft
 
 
 def _pairs(symbol: Real) -> Real:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from quadnorm.analysis.statistics import (
     PairedTest,
@@ -182,6 +183,16 @@ def test_holm_is_its_definition(p):
     adjusted = holm(tests)
     assert [adjusted[i].p_holm for i in range(len(p))] == pytest.approx(holm_by_definition(p))
     assert [adjusted[i].significant for i in range(len(p))] == [v <= 0.05 for v in holm_by_definition(p)]
+
+
+def test_holm_is_that_of_statsmodels():
+    p = np.random.default_rng(0).uniform(0, 0.1, 8) ** 2
+    adjusted = holm({i: PairedTest(0.0, 0.0, 0.0, 0.0, v, 5) for i, v in enumerate(p)})
+    reject, expected, *_ = multipletests(p, alpha=0.01, method="holm")
+    assert [t.p_holm for t in adjusted.values()] == pytest.approx(list(expected))
+    strict = holm(adjusted, alpha=0.01)
+    assert [t.significant for t in strict.values()] == list(reject)
+    assert 0 < reject.sum() < 8
 
 
 def test_holm_by_hand():

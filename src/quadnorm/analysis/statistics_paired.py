@@ -59,19 +59,16 @@ def holm(tests: Mapping[K, PairedTest], alpha: float = 0.05) -> dict[K, PairedTe
 
     A test without a p-value stays without one, but counts in m: a run that failed must not make the others easier.
     """
-    try:
-        from statsmodels.stats.multitest import multipletests  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ImportError("Holm's correction needs statsmodels: pip install 'quadnorm[bench]'") from error
-
-    if not tests:
-        return {}
-    raw = np.array([test.p for test in tests.values()])
-    known = np.isfinite(raw)
-    reject, adjusted, *_ = multipletests(np.where(known, raw, 1.0), alpha=alpha, method="holm")
+    # Not statsmodels' multipletests: that one collects garbage at every call, 50 ms for what takes microseconds.
+    raw = np.array([test.p for test in tests.values()], dtype=np.float64)
+    order = np.argsort(raw)  # NaN last, with the p-value 1 that counts in m
+    steps = np.arange(raw.size, 0, -1) * np.nan_to_num(raw[order], nan=1.0)
+    adjusted = np.empty_like(raw)
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    adjusted[np.isnan(raw)] = nan
     return {
-        key: replace(test, p_holm=float(p) if ok else nan, significant=bool(r and ok))
-        for (key, test), p, r, ok in zip(tests.items(), adjusted, reject, known, strict=True)
+        key: replace(test, p_holm=float(p), significant=bool(p <= alpha))
+        for (key, test), p in zip(tests.items(), adjusted, strict=True)
     }
 
 

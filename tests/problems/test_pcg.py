@@ -148,3 +148,16 @@ def test_no_convergence_is_said(monkeypatch):
 def test_bad_coefficients_are_refused(a, message):
     with pytest.raises(ValueError, match=message):
         pcg.solve(a)
+
+
+def test_smallest_grids():
+    """One interior node: 4u/h² = 1 with h = ½; two by two: 2u/h² = 1 with h = ⅓."""
+    assert np.isclose(pcg.solve(np.ones((1, 3, 3))).u[0, 1, 1], 1 / 16, rtol=1e-13)
+    np.testing.assert_allclose(pcg.solve(np.ones((1, 4, 4))).u[0, 1:3, 1:3], 1 / 18, rtol=1e-13)
+
+
+def test_missing_scipy_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.fft", None)
+    pcg._single.cache_clear()
+    with pytest.raises(ImportError, match=r"pip install 'quadnorm\[bench\]'"):
+        pcg.solve(np.ones((1, 5, 5)))

@@ -128,6 +128,23 @@ def test_seeds_and_indices_differ(case):
     assert torch.unique(drawn, dim=0).shape[0] == 6
 
 
+def test_numpy_integers_are_integers():
+    p = problem("poisson")
+    x, _ = p.sample(np.int64(2), np.int64(9))
+    assert torch.equal(x, p.sample(range(2), (9, 9))[0])
+
+
+@pytest.mark.parametrize("workers", [0, -1, 1.5, True])
+def test_workers_are_counted(workers):
+    with pytest.raises(ValueError, match="workers must be a positive int"):
+        problem("poisson").sample(1, 9, workers=workers)
+
+
+def test_an_error_in_a_worker_is_raised():
+    with pytest.raises(ValueError, match="finer than the solve"):
+        make("darcy").sample(3, 300, workers=2)
+
+
 def test_threads_of_the_linear_algebra_do_not_change_bits():
     script = (
         "import hashlib; from quadnorm.problems import problem\n"

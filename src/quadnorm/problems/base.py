@@ -192,7 +192,7 @@ class Problem(ABC):
 
     def indices(self, indices: Iterable[int] | int) -> list[int]:
         """The list of sample indices meant by ``indices``: an int n means the first n."""
-        wanted = list(range(indices)) if isinstance(indices, int) else [int(i) for i in indices]
+        wanted = list(range(indices)) if isinstance(indices, (int, np.integer)) else [int(i) for i in indices]
         if not wanted or min(wanted) < 0:
             raise ValueError(
                 f"{self.name}: expected at least one sample index, none negative; got {indices!r}. "
@@ -202,7 +202,7 @@ class Problem(ABC):
 
     def shape(self, resolution: Resolution) -> tuple[int, ...]:
         """The grid shape meant by a resolution: an int means the same on every axis."""
-        given = [resolution] * self.dim if isinstance(resolution, int) else list(resolution)
+        given = [resolution] * self.dim if isinstance(resolution, (int, np.integer)) else list(resolution)
         if len(given) != self.dim or any(not isinstance(n, (int, np.integer)) or n < self.smallest for n in given):
             raise ValueError(
                 f"{self.name}: resolution must be an int or {self.dim} ints, each at least {self.smallest}; "

@@ -41,7 +41,7 @@ def _has_tangent(*tensors: Tensor | None) -> bool:
 
 
 def _flat(x: Tensor) -> Tensor:
-    return x.reshape(*x.shape[:2], -1).contiguous()
+    return x.flatten(2).contiguous()
 
 
 @torch.library.custom_op("quadnorm::norm", mutates_args=())

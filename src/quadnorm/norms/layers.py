@@ -148,7 +148,8 @@ class QuadNorm(nn.Module):
         if memo is not None and memo[0] is self._measure and memo[1] == key:
             plan: tuple[bool, bool, Tensor | None] = memo[2]
             return plan
-        flat = self._is_flat(spatial, False)
+        # One sample is all there is to average: our kernel gives exactly β, PyTorch's only nearly.
+        flat = max(spatial) > 1 and self._is_flat(spatial, False)
         w = None if flat or self._learns else self._measure_weights(spatial, x)
         plan = flat, not flat and has_holes(self._measure, spatial), w
         if type(x) is Tensor or isinstance(x, nn.Parameter):  # weights for a fake tensor are fake

@@ -62,7 +62,7 @@ def _moments(x, w, centre):  # type: ignore[no-untyped-def]
         for i in range(x.size):
             mass += w[i]
             second += w[i] * x[i] * x[i]
-        return float(mass), 0.0, float(second)
+        return np.float64(mass), 0.0, np.float64(second)
     p = _pivot(x, w)
     for i in range(x.size):
         d = x[i] - p
@@ -71,18 +71,18 @@ def _moments(x, w, centre):  # type: ignore[no-untyped-def]
         second += w[i] * d * d
     if mass == 0:
         return 0.0, 0.0, 0.0
-    shift = float(first) / float(mass)
-    mean = float(p) + shift
-    if float(mass) * shift * shift > 0.75 * float(second):
+    shift = np.float64(first) / np.float64(mass)
+    mean = np.float64(p) + shift
+    if np.float64(mass) * shift * shift > 0.75 * np.float64(second):
         # The pivot is far from the mean, so the difference below would cancel: go again, from the mean itself.
         p = w.dtype.type(mean)
         second = zero
         for i in range(x.size):
             d = x[i] - p
             second += w[i] * d * d
-        shift = mean - float(p)
-    spread = float(second) - float(mass) * shift * shift
-    return float(mass), mean, 0.0 if spread < 0 else spread
+        shift = mean - np.float64(p)
+    spread = np.float64(second) - np.float64(mass) * shift * shift
+    return np.float64(mass), mean, 0.0 if spread < 0 else spread
 
 
 @njit(nogil=True, cache=True)
@@ -116,7 +116,7 @@ def _apply(x, y, high, low, scale, shift):  # type: ignore[no-untyped-def]
 def _store(stats, b, g, mean, variance, eps):  # type: ignore[no-untyped-def]
     high = stats.dtype.type(mean)
     stats[0, b, g] = high
-    stats[1, b, g] = mean - float(high)
+    stats[1, b, g] = mean - np.float64(high)
     stats[2, b, g] = 1 / math.sqrt(variance + eps)
 
 
@@ -179,7 +179,7 @@ def _sums(x, g, high):  # type: ignore[no-untyped-def]
     for i in range(x.size):
         a += g[i]
         b += g[i] * (x[i] - high)
-    return float(a), float(b)
+    return np.float64(a), np.float64(b)
 
 
 @njit(nogil=True, cache=True)
@@ -191,11 +191,11 @@ def _gradient(x, g, w, dx, high, scale, a, b):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True)
 def _coefficients(stats, sums, gamma, b, g, D, centre):  # type: ignore[no-untyped-def]
     """The group's two sums, folded into dx = rstd·γ·g − w·(a + b·(x − high))."""
-    low, rstd = float(stats[1, b, g]), float(stats[2, b, g])
+    low, rstd = np.float64(stats[1, b, g]), np.float64(stats[2, b, g])
     h, hx = 0.0, 0.0
     for c in range(g * D, (g + 1) * D):
-        h += sums[0, b, c] * float(gamma[c])
-        hx += sums[1, b, c] * float(gamma[c])
+        h += sums[0, b, c] * np.float64(gamma[c])
+        hx += sums[1, b, c] * np.float64(gamma[c])
     slope = rstd * rstd * hx / D
     offset = (rstd * h / D if centre else 0.0) - slope * low
     return stats.dtype.type(offset), stats.dtype.type(slope)
@@ -209,7 +209,7 @@ def backward_rows(g, x, w, gamma, stats, centre, dx, sums):  # type: ignore[no-u
     D = C // G
     for row in prange(B * G):
         b, group = row // G, row % G
-        high, low, rstd = stats[0, b, group], float(stats[1, b, group]), float(stats[2, b, group])
+        high, low, rstd = stats[0, b, group], np.float64(stats[1, b, group]), np.float64(stats[2, b, group])
         for c in range(group * D, (group + 1) * D):
             s, sx = 0.0, 0.0
             for i in range(0, N, BLOCK):
@@ -244,7 +244,7 @@ def backward_blocks(g, x, w, gamma, stats, centre, dx, sums):  # type: ignore[no
             s += parts[k, 0]
             sx += parts[k, 1]
         sums[0, b, c] = s
-        sums[1, b, c] = (sx - float(stats[1, b, c // D]) * s) * float(stats[2, b, c // D])
+        sums[1, b, c] = (sx - np.float64(stats[1, b, c // D]) * s) * np.float64(stats[2, b, c // D])
     folded = np.empty((2, B, G), dtype=x.dtype)
     for row in range(B * G):
         offset, slope = _coefficients(stats, sums, gamma, row // G, row % G, D, centre)

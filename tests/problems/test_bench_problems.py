@@ -12,8 +12,9 @@ def test_rows_hold_rates_and_ratios():
     for row in rows:
         assert row["samples/s"] > 0
         if "peer" in row:
-            assert np.isclose(row["ratio"], row["samples/s"] / row["peer samples/s"])
+            assert np.isclose(row["speedup"], row["samples/s"] / row["peer samples/s"])
     solve = rows[0]
+    assert "splu" in solve["peer"]
     assert solve["residual"] < 1e-11
     assert solve["peer residual"] < 1e-11
 

@@ -1,132 +1,135 @@
-"""Speed of the problem generators, as ratios to scipy doing the same work in the same process."""
+"""Speed of the problem generators beside scipy doing the same work, taking turns in one process."""
 
 from __future__ import annotations
 
-import resource
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from quadnorm.problems import pcg, problem
+from quadnorm.bench.timing import interleaved, median_time, peak_memory
+from quadnorm.problems import Problem, pcg, problem
 
 THREADS = 2
+Array = npt.NDArray[Any]
 Row = dict[str, Any]
+
+ORDERINGS: Mapping[str, Mapping[str, Any]] = {
+    "COLAMD": {"permc_spec": "COLAMD"},
+    "symmetric MMD": {
+        "permc_spec": "MMD_AT_PLUS_A",
+        "options": {"SymmetricMode": True},
+        "diag_pivot_thresh": 0.0,
+    },
+}
 
 
 def run(scale: float = 1.0) -> list[Row]:
     """All rows; ``scale`` shrinks grids and counts (1: Darcy at 421², batches of 64, series at 256²)."""
-    fine = max(33, round(420 * scale**0.5) + 1)
-    series = max(17, round(256 * scale**0.5))
-    batch = max(2, round(64 * scale**0.5))
+    shrink = min(scale, 1.0) ** 0.5
+    fine, smooth, series = (max(33, round(n * shrink) + 1) for n in (420, 256, 255))
+    batch = max(2, round(64 * shrink))
     return [
-        darcy_solve(fine, batch),
+        elliptic("darcy", fine, batch),
+        elliptic("varcoeff", smooth, batch),
         *darcy_streamed(fine, batch),
         *(sine_series(name, series, batch) for name in ("poisson", "helmholtz", "reaction-diffusion", "elasticity")),
-        varcoeff(max(33, round(256 * scale**0.5) + 1), batch),
     ]
 
 
-def darcy_solve(fine: int, batch: int) -> Row:
-    """The same linear systems: batched PCG with two threads against one sparse LU after another."""
-    p = problem("darcy", fine=fine)
-    wet = np.stack([p.instances([i])["wet"][0] for i in range(min(batch, 8))])
-    a = np.where(wet, 12.0, 3.0)[np.arange(batch) % len(wet)]
-    pcg.solve(a[:2], workers=THREADS)  # compile
-    seconds, made = _time(lambda: pcg.solve(a, workers=THREADS))
-    peers = 3
-    peer_seconds, peer_residual = _direct(a[:peers])
-    ours, theirs = batch / seconds, peers / peer_seconds
-    return {
-        "case": f"darcy solve, {fine}², batch {batch}, {THREADS} threads",
-        "samples/s": ours,
-        "peer": "scipy splu, one by one, better of two orderings",
-        "peer samples/s": theirs,
-        "ratio": ours / theirs,
+def elliptic(name: str, fine: int, batch: int) -> Row:
+    """The same linear systems: preconditioned conjugate gradients on two threads, one sparse LU after another.
+
+    The peer's assembly is not counted, and it may choose the better of two orderings.
+    """
+    p = problem(name, fine=fine)
+    different = min(batch, 4)
+    a = _coefficients(p, different)[np.arange(batch) % different]
+    scaled = name == "varcoeff"
+    made = pcg.solve(a[:different], scaled=scaled, workers=THREADS)  # compiles, and tells residual and iterations
+    systems = [_matrix(field) for field in a[:2]]
+    best = min(ORDERINGS, key=lambda o: median_time(lambda: _lu(systems[0], o), repeats=1))
+    seconds = interleaved(
+        {
+            "ours": lambda: pcg.solve(a, scaled=scaled, workers=THREADS),
+            "peer": lambda: [_lu(matrix, best) for matrix in systems],
+        },
+        repeats=3,
+    )
+    residuals = [np.linalg.norm(1 - m @ _lu(m, best)) / np.sqrt(m.shape[0]) for m in systems]
+    row = _row(f"{name} solve", f"{fine}², batch {batch}", batch / seconds["ours"])
+    row |= _peer(row, f"scipy splu ({best}), one by one", len(systems) / seconds["peer"])
+    return row | {
         "residual": float(made.residual.max()),
-        "peer residual": peer_residual,
+        "peer residual": float(max(residuals)),
         "iterations": float(made.iterations.mean()),
     }
 
 
 def darcy_streamed(fine: int, batch: int) -> list[Row]:
-    """Draw, solve and restrict, block by block: the cost of a sample and the memory must not grow with their number."""
+    """Draw, solve and restrict, block by block: the cost of a sample and the memory do not grow with their number."""
     p = problem("darcy", fine=fine)
+
+    def drain(count: int) -> Callable[[], None]:
+        def work() -> None:
+            for _ in p.batches(count, fine, workers=THREADS):
+                pass
+
+        return work
+
+    drain(batch)()
     rows = []
     for count in (batch, 4 * batch):
-        before = _peak_megabytes()
-        seconds, _ = _time(lambda count=count: [None for _ in p.batches(count, fine, workers=THREADS)])
-        rows.append(
-            {
-                "case": f"darcy streamed at {fine}², {count} samples, {THREADS} threads",
-                "samples/s": count / seconds,
-                "peak memory growth MB": _peak_megabytes() - before,
-            }
-        )
+        memory: list[float] = []
+        seconds = median_time(lambda count=count, memory=memory: memory.append(peak_memory(drain(count))), repeats=1)
+        rows.append(_row("darcy streamed", f"{fine}², {count} samples", count / seconds) | {"peak_mb": memory[0]})
     return rows
 
 
 def sine_series(name: str, n: int, batch: int) -> Row:
-    """Series summed at the nodes of n² grids, against scipy's DST-I of the same number of fields (endpoint nodes)."""
+    """Series summed at the nodes of n² grids, beside scipy's DST-I of the same number of fields and nothing else."""
     from scipy.fft import dstn
 
     p = problem(name)
-    count = 4 * batch
-    p.sample(2, n)
-    seconds, _ = _time(lambda: p.sample(count, n, workers=THREADS), repeats=3)
     channels = len(p.inputs) + len(p.outputs) - (name == "helmholtz")  # the wavenumber's channel needs no transform
     fields = np.random.default_rng(0).standard_normal((batch * channels, n - 2, n - 2))
-    peer, _ = _time(lambda: dstn(fields, type=1, axes=(1, 2), workers=THREADS), repeats=3)
-    return {
-        "case": f"{name}, {n}², {count} samples",
-        "samples/s": count / seconds,
-        "peer": f"scipy dstn alone, {channels} fields a sample, {THREADS} threads",
-        "peer samples/s": batch / peer,
-        "ratio": (count / seconds) / (batch / peer),
-    }
-
-
-def varcoeff(fine: int, batch: int) -> Row:
-    """Draw, solve and restrict with a smooth coefficient, against one sparse LU after another on its systems."""
-    p = problem("varcoeff", fine=fine)
-    n = (fine + 1) // 2
     p.sample(2, n)
-    seconds, _ = _time(lambda: p.sample(batch, n, workers=THREADS))
-    a = problem("varcoeff", fine=fine).sample(3, fine)[0][:, 0].double().numpy()
-    peer_seconds, peer_residual = _direct(a)
-    made = p.instances(3)
-    return {
-        "case": f"varcoeff, {fine}² to {n}², {batch} samples, {THREADS} threads",
-        "samples/s": batch / seconds,
-        "peer": "scipy splu, one by one, better of two orderings",
-        "peer samples/s": 3 / peer_seconds,
-        "ratio": (batch / seconds) / (3 / peer_seconds),
-        "residual": float(made["residual"].max()),
-        "peer residual": peer_residual,
-        "iterations": float(made["iterations"].mean()),
-    }
+    seconds = interleaved(
+        {
+            "ours": lambda: p.sample(batch, n, workers=THREADS),
+            "peer": lambda: dstn(fields, type=1, axes=(1, 2), workers=THREADS),
+        },
+        repeats=5,
+    )
+    row = _row(name, f"{n}², batch {batch}", batch / seconds["ours"])
+    return row | _peer(row, f"scipy dstn alone, {channels} fields a sample, {THREADS} threads", batch / seconds["peer"])
 
 
-def _direct(a: np.ndarray[Any, Any]) -> tuple[float, float]:
-    """Seconds for all fields (assembly not counted) with the better ordering, and the largest residual ‖b − Au‖/‖b‖."""
+def _row(name: str, size: str, rate: float) -> Row:
+    return {"name": name, "size": f"{size}, {THREADS} threads", "samples/s": rate}
+
+
+def _peer(row: Row, peer: str, rate: float) -> Row:
+    return {"peer": peer, "peer samples/s": rate, "speedup": row["samples/s"] / rate}
+
+
+def _coefficients(p: Problem, count: int) -> Array:
+    """Nodal coefficients (count, fine, fine) of the first samples."""
+    fine = p.parameters()["fine"]
+    x, _ = p.sample(count, fine)
+    a: Array = x[:, 0].double().numpy()
+    return np.where(a > 2, 12.0, 3.0) if p.name == "darcy" else a  # log 3 < 2 < log 12
+
+
+def _lu(matrix: Any, ordering: str) -> Array:
     from scipy.sparse.linalg import splu
 
-    symmetric = {"permc_spec": "MMD_AT_PLUS_A", "options": {"SymmetricMode": True}, "diag_pivot_thresh": 0.0}
-    best, worst = np.inf, 0.0
-    systems = [_matrix(field) for field in a]
-    for options in ({"permc_spec": "COLAMD"}, symmetric):
-        seconds = 0.0
-        for matrix in systems:
-            b = np.ones(matrix.shape[0])
-            t, u = _time(lambda matrix=matrix, b=b, options=options: splu(matrix, **options).solve(b))
-            seconds += t
-            worst = max(worst, float(np.linalg.norm(b - matrix @ u) / np.linalg.norm(b)))
-        best = min(best, seconds)
-    return best, worst
+    u: Array = splu(matrix, **ORDERINGS[ordering]).solve(np.ones(matrix.shape[0]))
+    return u
 
 
-def _matrix(a: np.ndarray[Any, Any]) -> Any:
+def _matrix(a: Array) -> Any:
     """The sparse matrix of the 5-point scheme with averaged faces on the interior nodes of one (n, n) field."""
     from scipy.sparse import csc_array, diags_array
 
@@ -138,16 +141,3 @@ def _matrix(a: np.ndarray[Any, Any]) -> Any:
     side, down = -across.ravel()[:-1], -x[1:-1].ravel()
     bands = diags_array([diagonal, side, side, down, down], offsets=[0, 1, -1, n - 2, 2 - n])
     return csc_array(bands) * float((n - 1) ** 2)
-
-
-def _time(work: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
-    best, value = np.inf, None
-    for _ in range(repeats):
-        start = time.perf_counter()
-        value = work()
-        best = min(best, time.perf_counter() - start)
-    return best, value
-
-
-def _peak_megabytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -180,9 +180,10 @@ def watchers(
     config: TrainConfig, folder: Path, history: Sequence[Record], step: int, progress: bool | None
 ) -> list[Watcher]:
     """Everyone to be told. ``progress``: None is a bar on a terminal and plain lines elsewhere, True always a bar."""
-    told: list[Watcher] = [JsonLines(folder / "metrics.jsonl", history)]
+    told: list[Watcher] = []
     if config.tensorboard:
         told.append(TensorBoard(folder / "tensorboard", len(history)))
+    told.append(JsonLines(folder / "metrics.jsonl", history))
     if progress is not False:
         told.append(Bar(config, step) if progress or sys.stderr.isatty() else Lines(config, len(history)))
     return told

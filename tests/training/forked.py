@@ -1,0 +1,99 @@
+"""Children that train and are killed. Run as a script, so that torch is loaded once and forked from there.
+
+    forked.py kill FOLDER CONFIG SEED KILLS     kill a run at random moments, then let it finish
+    forked.py crash FOLDER CONFIG               for every k: crash at the k-th write operation, then let it finish
+
+Prints the number of kills.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from quadnorm.training import read_config, train
+
+
+def child(folder: Path, config: dict[str, Any], before: Callable[[], None] = lambda: None) -> int:
+    """Start a process that trains in ``folder``; returns its id."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            before()
+            train(read_config(config), folder, progress=False)
+            code = 0
+        finally:
+            os._exit(code)
+    return pid
+
+
+def died(pid: int) -> bool:
+    """Wait for a child: False if it finished well, True if it was killed."""
+    _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        return True
+    if os.waitstatus_to_exitcode(status) != 0:
+        sys.exit("a child failed by itself")
+    return False
+
+
+def kill(folder: Path, config: dict[str, Any], seed: int, kills: int) -> int:
+    """SIGKILL after random times."""
+    choose, count = random.Random(seed), 0
+    for _ in range(kills):
+        pid = child(folder, config)
+        time.sleep(choose.uniform(0.0, 0.3))
+        os.kill(pid, signal.SIGKILL)
+        count += died(pid)
+    died(child(folder, config))
+    return count
+
+
+def crash(folder: Path, config: dict[str, Any]) -> int:
+    """Die just before and just after each system call of a write, one after the other, in a new folder for each."""
+    count = 0
+    while True:
+        k = count
+
+        def arm(k: int = k) -> None:
+            calls = 0
+
+            def mortal(real: Callable[..., Any]) -> Callable[..., Any]:
+                def call(*args: Any) -> Any:
+                    nonlocal calls
+                    calls += 1
+                    if calls == k + 1:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    return real(*args)
+
+                return call
+
+            os.fsync, os.replace = mortal(os.fsync), mortal(os.replace)
+
+        where = folder / str(k)
+        if not died(child(where, config, arm)):
+            return count
+        count += 1
+        died(child(where, config))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    mode, where, text, *rest = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as warm:  # what is imported on first use is then there in every child
+        train(read_config(json.loads(text), ["epochs=1"]), warm, progress=False)
+    if mode == "kill":
+        print(kill(Path(where), json.loads(text), *map(int, rest)))
+    else:
+        print(crash(Path(where), json.loads(text)))

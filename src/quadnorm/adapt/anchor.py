@@ -89,7 +89,7 @@ def anchor(
         others = "\n".join(f"  {e.name or '(model)'} ({e.kind}): {e.why}" for e in report.left)
         raise ValueError(
             "found no spatial sum that could be anchored in the model"
-            + (f"; these depend on the resolution but cannot be anchored:\n{others}" if others else "")
+            + (f"; these were left as they are:\n{others}" if others else "")
             + "\nteach your own modules with register_anchor"
         )
     grid = "×".join(map(str, sizes))

@@ -202,7 +202,7 @@ def _build(to: Any, channels: int, layout: Any, old: Any, measure: Any) -> nn.Mo
 
 
 def _give_parameters(old: nn.Module, new: nn.Module) -> None:
-    """γ and β: the same parameters where shapes agree, so that optimizers keep their hold; else their mean over space."""
+    """γ and β: the same parameters where shapes agree, so that optimizers keep them; else their mean over space."""
     for name in ("weight", "bias"):
         p, q = getattr(old, name, None), getattr(new, name, None)
         if p is None or q is None:

@@ -8,8 +8,11 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+import torch
 
 from quadnorm.norms import make_norm
+from quadnorm.operators import FNO, GalerkinTransformer, Transolver
+from quadnorm.problems import problem_names
 from quadnorm.studies import (
     Budget,
     Desk,
@@ -160,6 +163,26 @@ def test_runs_are_valid_training_configs(s, preset):
         assert config.steps == run.variant.budget.steps
         if "modes" in config.operator.params:
             assert config.operator.params["modes"] <= min(run.variant.train + run.variant.test) // 2
+
+
+def test_operators_take_what_the_catalog_gives_them():
+    """Every operator and norm of the catalog, built at smoke size and run on the coarsest and the training grid."""
+    build = {"fno": FNO, "galerkin": GalerkinTransformer, "transolver": Transolver}
+    models = {}
+    for s in STUDIES:
+        for run in s.at("smoke").runs():
+            part = run.config()["operator"]
+            models[json.dumps(part, sort_keys=True)] = (part, {*run.variant.train, min(run.variant.test)})
+    for part, grids in models.values():
+        model = build[part["name"]](**part["params"])
+        for n in grids:
+            with torch.no_grad():
+                out = model(torch.ones(1, 1, n, n))
+            assert out.shape == (1, 1, n, n)
+
+
+def test_problems_are_known():
+    assert set(problem_names()) >= {v.problem for s in STUDIES for v in s.variants}
 
 
 @each_study

@@ -2,6 +2,7 @@
 
     forked.py kill FOLDER CONFIG SEED KILLS     kill a run at random moments, then let it finish
     forked.py crash FOLDER CONFIG               for every k: crash at the k-th write operation, then let it finish
+    forked.py ranks FOLDER CONFIG               two processes share a run; one is asked to stop, both resume
 
 Prints the number of kills.
 """
@@ -12,6 +13,7 @@ import json
 import os
 import random
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -21,7 +23,8 @@ from typing import Any
 
 import torch
 
-from quadnorm.training import read_config, train
+from quadnorm.training import Interrupted, read_config, train
+from quadnorm.training.loop import Loop
 
 
 def child(folder: Path, config: dict[str, Any], before: Callable[[], None] = lambda: None) -> int:
@@ -33,6 +36,8 @@ def child(folder: Path, config: dict[str, Any], before: Callable[[], None] = lam
             before()
             train(read_config(config), folder, progress=False)
             code = 0
+        except Interrupted:
+            code = 130
         finally:
             os._exit(code)
     return pid
@@ -88,6 +93,38 @@ def crash(folder: Path, config: dict[str, Any]) -> int:
         died(child(where, config))
 
 
+def ranks(folder: Path, config: dict[str, Any], stop_at: int | None = None) -> list[int]:
+    """Two processes with one run; rank 1 sends itself SIGINT in step ``stop_at``. Returns their exit codes."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    def become(rank: int) -> Callable[[], None]:
+        def set_up() -> None:
+            os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            step = Loop._step
+
+            def signalled(self: Loop, batch: Any) -> Any:
+                if rank == 1 and self.state.step(self.config) == stop_at:
+                    os.kill(os.getpid(), signal.SIGINT)
+                return step(self, batch)
+
+            Loop._step = signalled  # type: ignore[method-assign]
+
+        return set_up
+
+    pids = [child(folder, config, become(rank)) for rank in range(2)]
+    return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+
+
+def shared(folder: Path, config: dict[str, Any]) -> int:
+    """Both ranks stop together though one was asked, and go on together."""
+    assert ranks(folder / "whole", config) == [0, 0]
+    assert ranks(folder / "stopped", config, stop_at=4) == [130, 130]
+    assert ranks(folder / "stopped", config) == [0, 0]
+    return 1
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     mode, where, text, *rest = sys.argv[1:]
@@ -96,4 +133,4 @@ if __name__ == "__main__":
     if mode == "kill":
         print(kill(Path(where), json.loads(text), *map(int, rest)))
     else:
-        print(crash(Path(where), json.loads(text)))
+        print({"crash": crash, "ranks": shared}[mode](Path(where), json.loads(text)))

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tiny_runs import assert_same_run
 
-from conftest import assert_same_run
 from quadnorm.problems import problem
 from quadnorm.training import TrainConfig, load_model, train
 from quadnorm.training.checkpoint import read_checkpoint

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 import torch
+from tiny_runs import TINY, assert_same_run, contents
 
-from conftest import TINY, assert_same_run, contents
 from quadnorm.training import Interrupted, NonFiniteError, TrainConfig, load_model, read_metrics, train
 from quadnorm.training.loop import Loop
 

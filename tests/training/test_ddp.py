@@ -1,0 +1,77 @@
+"""Two processes compute what one does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tiny_runs import TINY, assert_same_run, contents
+
+from quadnorm.training import TrainConfig, read_metrics, train, write_config
+from quadnorm.training.ddp import Group
+
+Tiny = Callable[..., TrainConfig]
+SCRIPT = """
+import sys
+from quadnorm.training import train
+result = train(sys.argv[1], sys.argv[2], progress=False)
+print(len(result.history), "epochs", flush=True)
+"""
+
+
+def torchrun(count: int, config: TrainConfig, folder: Path) -> subprocess.CompletedProcess[str]:
+    (folder.parent / "config.yaml").write_text(write_config(config))
+    (folder.parent / "script.py").write_text(SCRIPT)
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
+    arguments = [str(folder.parent / name) for name in ("script.py", "config.yaml")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, *command, *arguments, str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env=environment,
+    )
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 5])
+def test_shares_cover_a_batch(world: int) -> None:
+    for count in range(12):
+        shares = [list(range(count))[Group(rank, world).share(count)] for rank in range(world)]
+        assert [i for share in shares for i in share] == list(range(count))
+        assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_two_processes_equal_one(tiny: Tiny, tmp_path: Path) -> None:
+    """17 samples in batches of 8: shares of 4 and 4, then of 1 and none; two grids, an odd validation set."""
+    config = tiny("samples.train=17", "samples.val=3", "resolutions.train=[9, 7]", "dtype=float64", "epochs=4")
+    two = torchrun(2, config, tmp_path / "two")
+    assert two.returncode == 0, two.stderr
+    assert two.stdout.splitlines().count("4 epochs") == 2
+    one = train(config, tmp_path / "one", progress=False)
+    metrics = read_metrics(tmp_path / "two" / "metrics.jsonl")
+    assert [r["epoch"] for r in metrics] == [1, 2, 3, 4]  # only one process wrote
+    for a, b in zip(one.history, metrics, strict=True):
+        for key in ("train", "val", "val_weighted", "gradient"):
+            assert a[key] == pytest.approx(b[key], rel=1e-9)
+    a, b = (contents(tmp_path / name / "last.safetensors") for name in ("one", "two"))
+    assert a["tensors"].keys() == b["tensors"].keys()
+    # The run of two can be continued or repeated by one: the checkpoint is the same kind of file.
+    assert train(config, tmp_path / "two", progress=False).epochs == 4
+
+
+def test_ranks_stop_and_resume_together(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("forked.py")
+    done = subprocess.run(
+        [sys.executable, str(script), "ranks", str(tmp_path), json.dumps(TINY)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    assert_same_run(tmp_path / "stopped", tmp_path / "whole")

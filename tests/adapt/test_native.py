@@ -1,0 +1,106 @@
+"""Running at the training grid, and anchoring with its values at its own nodes."""
+
+import pytest
+import torch
+from scipy.interpolate import RectBivariateSpline
+from torch import nn
+
+from quadnorm.adapt import anchor, at_native
+from quadnorm.operators import FNO
+
+from .fields import smooth
+
+
+def model():
+    torch.manual_seed(0)
+    return FNO(width=6, modes=4, layers=2).double().requires_grad_(False)
+
+
+def test_nested_grids_run_on_the_samples_themselves():
+    """On 17 of 33 nodes the input is selected; the output is scipy's interpolating spline of the native run."""
+    m = model()
+    x = smooth(33)
+    native = m(x[..., ::2, ::2])
+    t = torch.arange(33) / 32
+    expected = RectBivariateSpline(t[::2], t[::2], native[0, 0].numpy())(t, t)
+    assert torch.allclose(at_native(m, 17)(x)[0, 0], torch.from_numpy(expected), atol=1e-10)
+
+
+def test_other_grids_up_and_down():
+    """Non-nested and coarser grids: the same continuous input gives the native run's field, to the spline's order."""
+    m, fine = model(), smooth(65)
+    wrapped = at_native(m, 17)
+    native = wrapped(fine)
+    for n in (24, 13):
+        r = torch.arange(n, dtype=torch.float64) / (n - 1)
+        got = wrapped(smooth(n))
+        exact = RectBivariateSpline(torch.arange(65) / 64, torch.arange(65) / 64, native[0, 0].numpy())(r, r)
+        assert (got[0, 0] - torch.from_numpy(exact)).abs().max() < 2e-4 * native.abs().max()
+
+
+def test_periodic_axes_use_fourier_series():
+    """The identity on band-limited periodic data is exact at every grid."""
+    wrapped = at_native(nn.Identity(), (8, 8), "periodic")
+    r = torch.arange(20, dtype=torch.float64) / 20
+    x = (torch.cos(2 * torch.pi * 3 * r)[:, None] * torch.sin(2 * torch.pi * r))[None, None]
+    assert torch.allclose(wrapped(x), x, atol=1e-12)
+
+
+def test_batches_gradients_and_arguments():
+    m = model()
+    wrapped = at_native(m, 17)
+    x = torch.randn(3, 1, 33, 33, dtype=torch.float64, requires_grad=True)
+    separate = torch.cat([wrapped(s[None]) for s in x])
+    assert torch.allclose(wrapped(x), separate, atol=1e-12)
+    wrapped(x).square().sum().backward()
+    assert x.grad[..., ::2, ::2].abs().min() > 0
+    assert x.grad[..., 1::2, :].abs().max() == 0  # what the training grid does not see has no influence
+
+
+def test_nearest_keeps_a_binary_input_binary():
+    seen = []
+
+    class Spy(nn.Module):
+        def forward(self, x):
+            seen.append(x)
+            return x
+
+    x = (torch.rand(1, 1, 24, 24) > 0.5).double()
+    at_native(Spy(), (17, 17), restrict="nearest")(x)
+    assert set(seen[0].unique().tolist()) == {0.0, 1.0}
+
+
+def test_detail_has_native_values_at_native_nodes_and_anchored_detail_between():
+    m = model()
+    detailed, plain, coarse = anchor(m, 17, detail=True), anchor(m, 17), at_native(m, 17)
+    x = smooth(65)
+    assert torch.allclose(detailed(x)[..., ::4, ::4], m(x[..., ::4, ::4]), atol=1e-10)
+    assert torch.allclose(detailed(x[..., ::4, ::4]), m(x[..., ::4, ::4]), atol=1e-13)
+    # Its deviation from the anchored run is a spline of the training grid: nothing is left between its nodes.
+    difference = detailed(x) - plain(x)
+    t = torch.arange(65) / 64
+    spline = RectBivariateSpline(t[::4], t[::4], difference[0, 0, ::4, ::4].numpy())(t, t)
+    assert torch.allclose(difference[0, 0], torch.from_numpy(spline), atol=1e-10)
+    assert (detailed(x) - coarse(x)).abs().max() > 1e-6
+    assert detailed.anchor_report is detailed.model.anchor_report
+
+
+def test_a_fine_scale_input_shows_only_in_the_anchored_run():
+    """A wave that vanishes on the training nodes: the native run cannot see it, the anchored run does."""
+    m = model()
+    r = torch.arange(65, dtype=torch.float64) / 64
+    ripple = torch.sin(16 * torch.pi * r)[None, None, :, None].expand(1, 1, 65, 65)  # zero at multiples of 1/16
+    x = smooth(65)
+    assert torch.allclose(at_native(m, 17)(x + ripple), at_native(m, 17)(x), atol=1e-10)
+    change = anchor(m, 17, detail=True)(x + ripple) - anchor(m, 17, detail=True)(x)
+    assert change.abs().max() > 1e-2
+    assert change[..., ::4, ::4].abs().max() < 1e-10
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="2 spatial axes"):
+        at_native(model(), 17)(torch.randn(1, 33, 33))
+    with pytest.raises(ValueError, match="did you mean 'nearest'"):
+        at_native(model(), 17, restrict="nearst")
+    with pytest.raises(TypeError, match="needs an nn"):
+        at_native(torch.sin, 17)

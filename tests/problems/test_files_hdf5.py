@@ -4,6 +4,8 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from quadnorm.problems.files import read_fields, read_hdf5, read_pdebench, read_well
 
@@ -191,6 +193,42 @@ def test_the_well_asks_and_refuses(tmp_path):
         read_well(path)
     with pytest.raises(ValueError, match="no file of the Well, group 'dimensions' is missing"):
         read_well(write(tmp_path / "e.h5", {"u": np.zeros((2, 4, 4))}))
+
+
+@pytest.fixture(scope="module")
+def whole_files(tmp_path_factory):
+    """One small file of every kind: (ending, bytes, arguments)."""
+    from scipy.io import savemat
+
+    folder = tmp_path_factory.mktemp("whole")
+    field = normal(3, 8, 8)
+    savemat(folder / "a.mat", {"coeff": field, "sol": field}, do_compression=True)
+    savemat(folder / "plain.mat", {"coeff": field, "sol": field})
+    torch.save({"x": torch.from_numpy(field)}, folder / "a.pt")
+    np.savez(folder / "a.npz", u=field)
+    np.savez_compressed(folder / "packed.npz", u=field)
+    np.save(folder / "a.npy", field)
+    pdebench_darcy(folder / "a.hdf5")
+    well(folder / "well.h5", x=np.arange(8, dtype=np.float32) / 8)
+    return [(file.suffix, file.read_bytes()) for file in sorted(folder.iterdir())]
+
+
+@settings(max_examples=80, deadline=None)
+@given(kind=st.integers(0, 7), part=st.floats(0, 1, exclude_max=True))
+def test_a_file_cut_anywhere_is_refused_by_name(whole_files, tmp_path_factory, kind, part):
+    suffix, content = whole_files[kind]
+    path = tmp_path_factory.mktemp("cut") / f"cut{suffix}"
+    path.write_bytes(content[: int(part * len(content))])
+    options = {} if suffix in (".mat", ".h5", ".hdf5") else {"placement": "cell"}
+    with pytest.raises((ValueError, OSError), match=r"cut\."):
+        read_whole(path, suffix, options)
+
+
+def read_whole(path, suffix, options):
+    wanted = ["coeff", "sol"] if suffix == ".mat" else None
+    data = read_fields(path, **options, **({"fields": wanted} if wanted else {}))
+    for field in data.fields.values():
+        field.read()
 
 
 def test_anyones_hdf5(tmp_path):

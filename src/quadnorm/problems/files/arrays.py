@@ -15,6 +15,9 @@ from quadnorm.problems.files.assemble import Asked, assemble, default_axes
 from quadnorm.problems.files.hdf5 import choose
 from quadnorm.problems.files.model import SPACE, Field, FieldFile
 
+# torch's reader reports damage through whatever it stumbles over
+_DAMAGE = (RuntimeError, EOFError, OSError, ValueError, LookupError, AssertionError, AttributeError, TypeError)
+
 
 def read_npy(
     path: str | Path,
@@ -87,7 +90,7 @@ def read_pt(
             content = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ValueError(f"{path}: refused, it holds Python objects besides tensors (they could run code)") from error
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+    except _DAMAGE as error:
         raise ValueError(f"{path}: not a readable .pt file, damaged or cut short ({error})") from error
     if not isinstance(content, dict):
         raise ValueError(f"{path}: expected a dictionary of tensors such as {{x, y}}, got {type(content).__name__}")

@@ -29,8 +29,14 @@ def opened(path: Path) -> Iterator[Any]:
         file = h5py.File(path, "r")
     except OSError as error:
         raise OSError(f"{path}: not a readable HDF5 file, damaged or cut short ({error})") from error
-    with file:
-        yield file
+    try:
+        with file:
+            yield file
+    except (KeyError, RuntimeError, TypeError, OverflowError, ValueError) as error:
+        if str(error).startswith(str(path)):  # a reader's own words
+            raise
+        # h5py reports damaged metadata through whatever it stumbles over; readers ask only for what is there
+        raise OSError(f"{path}: damaged, its contents cannot be read ({error})") from error
 
 
 def loader(path: Path, key: str, *, reverse: bool = False) -> Callable[[Any], np.ndarray]:

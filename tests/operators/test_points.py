@@ -157,7 +157,10 @@ def test_spatial_norm_of_tokens_is_the_norm_of_the_field():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: tokens_to_grid(torch.zeros(1, 12, 2)), r"12 tokens do not fill a grid with 2 equal sides \(3\^2 = 9\)"),
+        (
+            lambda: tokens_to_grid(torch.zeros(1, 12, 2)),
+            r"12 tokens do not fill a grid with 2 equal sides \(3\^2 = 9\)",
+        ),
         (lambda: tokens_to_grid(torch.zeros(1, 12, 2), (3, 5)), r"shape \(3, 5\), which has 15 places"),
         (lambda: tokens_to_grid(torch.zeros(12, 2)), r"expected tokens \(batch, N, C\)"),
     ],

@@ -48,9 +48,7 @@ def layer_of(*args, **options):
 
 
 @pytest.mark.parametrize("backend", ["dense", "fft"])
-@pytest.mark.parametrize(
-    ("modes", "shape"), [((3,), (7,)), ((2, 3), (5, 8)), ((4, 5), (8, 8)), ((2, 3, 2), (4, 6, 5))]
-)
+@pytest.mark.parametrize(("modes", "shape"), [((3,), (7,)), ((2, 3), (5, 8)), ((4, 5), (8, 8)), ((2, 3, 2), (4, 6, 5))])
 def test_fft_kernel_is_the_sum_over_samples(modes, shape, backend):
     layer = layer_of(2, 3, modes, backend=backend)
     x = torch.randn(2, 2, *shape, dtype=D)
@@ -360,10 +358,7 @@ def test_the_wave_zero_carries_the_bias():
 def test_the_cheaper_way_is_taken():
     few, many = SpectralConv(1, 1, 8), SpectralConv(1, 1, 64)
     for layer, takes in ((few, False), (many, True)):
-        from quadnorm.operators.dft import waves_of
-
-        waves, _ = waves_of(layer.measure, 2, True, "endpoint", None, (0.0, 0.0))
-        assert layer._takes_fft(waves, 1, (256, 256)) is takes
+        assert layer._takes_fft(layer._waves, (256, 256)) is takes
 
 
 def test_the_cheapest_order_of_axes():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import torch
@@ -55,7 +54,16 @@ class Wave:
 
     def equispaced(self, n: int) -> bool:
         """Whether the sum over this axis is a discrete Fourier transform: equal weights, s_j = (j + const)/n."""
-        return _equispaced(self, n)
+        if self.padding or self.axis is None:
+            return not self.padding
+        if n == 1 or not self.axis.flat(n):
+            return n == 1
+        if isinstance(self.axis, AnchoredAxis):  # equal weights: at n₀, or on cell centres and circles
+            return self.period is None
+        if not isinstance(self.axis, RuleAxis):
+            return False
+        step = {"endpoint": 1 / (n - 1), "cell": 1 / n, "periodic": 1 / n}.get(self.axis.rule.placement, 0.0)
+        return abs(step * n / (self.period or 1.0) - 1) < 1e-12
 
     def native(self, n: int) -> float | None:
         """Length in samples of the transform that this axis stands for, or None if it is no transform of samples."""
@@ -64,17 +72,6 @@ class Wave:
         if isinstance(self.axis, AnchoredAxis) and self.period is None:
             return self.axis.n0 * (1 + self.padding)
         return n * (1 + self.padding) if self.equispaced(n) else None
-
-
-@lru_cache(maxsize=1024)
-def _equispaced(wave: Wave, n: int) -> bool:
-    if wave.padding:
-        return False
-    if wave.axis is None:
-        return True
-    if not wave.axis.flat(n):
-        return False
-    return n == 1 or bool((torch.diff(wave.turns(n)) - 1 / n).abs().max() < 1e-12)
 
 
 def _training_turns(axis: AnchoredAxis, r: Tensor) -> Tensor:
@@ -122,7 +119,6 @@ def _matrix(wave: Wave, n: int, top: int, role: str) -> Tensor:
     return waves
 
 
-@lru_cache(maxsize=256)
 def waves_of(
     measure: Measure,
     ndim: int,

@@ -80,7 +80,7 @@ class GalerkinAttention(nn.Module):
             w = weights.to(x.dtype)
             v, rw, scale = v * w.unsqueeze(-1), r * w.unsqueeze(1), 1.0
         kv = torch.bmm(k.transpose(1, 2), v)  # (B, C, C); only the blocks of equal heads are needed
-        kv = kv.view(B, h, d, h, d).diagonal(dim1=1, dim2=3).permute(0, 3, 1, 2)  # (B, h, d, d)
+        kv = torch.stack([kv[:, i * d : i * d + d, i * d : i * d + d] for i in range(h)], 1)  # (B, h, d, d)
         rv = torch.bmm(r, v).view(B, -1, h, d).transpose(1, 2)  # (B, h, dim, d)
         kr = torch.bmm(rw, k).view(B, -1, h, d).permute(0, 2, 3, 1)  # (B, h, d, dim)
         rr = torch.bmm(rw, r.transpose(1, 2)).unsqueeze(1).expand(-1, h, -1, -1)

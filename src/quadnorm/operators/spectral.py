@@ -143,6 +143,9 @@ class SpectralConv(nn.Module):
                 f"use kernel='quadrature', or leave period out"
             )
         self._measure = measure
+        self._waves, self._full = waves_of(
+            measure, len(self.modes.kept), self.kernel != "quadrature", self.placement, self.period, self.padding
+        )
 
     def wavenumbers(self) -> Tensor:
         """The frequency vector of every mode, (*modes, d), in the order of the published weights' two corners folded.
@@ -163,13 +166,12 @@ class SpectralConv(nn.Module):
         sizes = self._checked(x)
         with torch.autocast(x.device.type, enabled=False):  # phases need more digits than half precision has
             weight = self.full_weight()
-            real = weight.dtype.to_real()
-            field, index_space = x.to(real), self.kernel != "quadrature"
-            waves, full = waves_of(self._measure, len(sizes), index_space, self.placement, self.period, self.padding)
+            real = torch.float64 if weight.dtype == torch.complex128 else torch.float32
+            field, waves, full = x.to(real), self._waves, self._full
             if full is not None:
                 field = field * full.shared_weights(sizes, x.device, real)
             constant = None if bias is None else bias.to(real)
-            if full is None and self._takes_fft(waves, x.shape[0], sizes):
+            if full is None and self._takes_fft(waves, sizes):
                 return through_fft(field, weight, constant, self.modes).to(x.dtype)
             role = "analysis" if full is None else "plain"
             at = [(w, n, top) for w, n, top in zip(waves, sizes, self.modes.tops, strict=True)]
@@ -179,7 +181,7 @@ class SpectralConv(nn.Module):
             way = through_matrices if ordinary(field) else through_real_matrices
             return way(field, weight, constant, self.modes, analysis, synthesis).to(x.dtype)
 
-    def _takes_fft(self, waves: tuple[Wave, ...], batch: int, sizes: tuple[int, ...]) -> bool:
+    def _takes_fft(self, waves: tuple[Wave, ...], sizes: tuple[int, ...]) -> bool:
         if self.backend == "dense" or torch.compiler.is_compiling():
             return False
         possible = all(w.equispaced(n) for w, n in zip(waves, sizes, strict=True))

@@ -404,6 +404,18 @@ def test_bad_meshes_are_refused(points, cells, message):
             function(points, cells)
 
 
+def test_bad_cells_far_down_are_named():
+    cells = np.tile([0, 1, 2], (9000, 1))
+    cells[[4500, 8999]] = [0, 1, 1]
+    with pytest.raises(
+        ValueError, match=r"2 of 9000 triangle .* cell 4500 = \[0, 1, 1\]; cell 8999 = \[0, 1, 1\]; remove"
+    ):
+        lumped_weights(SQUARE, cells)
+    quads = np.tile([0, 1, 2, 3], (5000, 1))
+    with pytest.raises(ValueError, match=r"1 of 5000 quad cells are folded .* cell 4600 ="):
+        cell_weights([*SQUARE, (0.2, 0.2)], np.where(np.arange(5000)[:, None] == 4600, [0, 1, 4, 3][::-1], quads))
+
+
 @pytest.mark.parametrize(
     ("points", "cells", "message"),
     [

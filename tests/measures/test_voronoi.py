@@ -201,6 +201,23 @@ def test_nearly_equal_points_share_their_cell(dim, apart):
     np.testing.assert_allclose(twice, np.tile(w / 2, 2), atol=1e-9)
 
 
+@pytest.mark.parametrize(("dim", "apart"), [(2, 1e-14), (3, 1e-11)])
+def test_nearly_equal_points_share_their_delaunay_weight(dim, apart):
+    x = np.random.default_rng(14).random((50, dim))
+    twice = delaunay_weights(np.vstack((x, x + apart / 4)))
+    np.testing.assert_allclose(twice, np.tile(delaunay_weights(x) / 2, 2), atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-7, 1e-8])
+def test_delaunay_points_that_qhull_loses_share_with_a_neighbour(scale):
+    """A spot of 300 points in space, too small to triangulate: none goes without weight, and the total stays 1."""
+    rng = np.random.default_rng(15)
+    x = np.vstack((lattice(*[[0.0, 1.0]] * 3), rng.random((50, 3)), 0.4 + scale * rng.random((300, 3))))
+    w = delaunay_weights(x)
+    assert w.sum().item() == pytest.approx(1, rel=1e-9)
+    assert (w > 0).all()
+
+
 # --- hard point sets -------------------------------------------------------------------------------------------------
 
 
@@ -279,6 +296,17 @@ def test_single_precision_points_may_miss_the_wall_by_their_rounding(dim):
     x = torch.linspace(0, 0.7, 8)[:, None].expand(8, dim) @ torch.eye(dim)  # float32(0.7) > 0.7 − 2e-8
     bounds = ((0, float(x.max()) - 1e-8),) * dim
     assert voronoi_weights(x, bounds).sum().item() == pytest.approx(bounds[0][1] ** dim, rel=1e-10)
+
+
+def test_no_weight_is_negative():
+    """Two points beyond the wall by their rounding; signed sums below zero by theirs; anything worse is refused."""
+    beyond = np.array([0.0, 0.5, 0.7, np.nextafter(np.float32(0.7), np.float32(1))], dtype=np.float32)
+    w = voronoi_weights(beyond, (0, float(beyond[2]) - 1e-8))
+    assert (w >= 0).all()
+    assert w.sum().item() == pytest.approx(float(beyond[2]) - 1e-8, rel=1e-14)
+    assert domains._checked(np.array([1.0, -1e-13]), 1.0).tolist() == [1.0, 0.0]
+    with pytest.raises(RuntimeError, match="fill 1 of the domain"):
+        domains._checked(np.array([1.1, -0.1]), 1.0)
 
 
 # --- polygons --------------------------------------------------------------------------------------------------------

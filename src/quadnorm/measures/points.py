@@ -73,8 +73,9 @@ def delaunay_weights(points: Any) -> torch.Tensor:
     """Lumped weights of the points' Delaunay triangulation, w_i = Σ_{T∋i} |T|/(D+1); they sum to the hull's volume.
 
     The fast alternative to `voronoi_weights`: nothing is clipped. Linear functions are integrated exactly, smooth ones
-    with order 2 in the spacing. Equal points, and points too close for double precision, share their weight in equal
-    parts; simplices of zero volume count nothing. Points whose hull has no volume are refused.
+    with order 2 in the spacing. Equal points share their weight in equal parts, as do points within 1e-12 (2-D) or 1e-9
+    (3-D) of the hull's width, and points that qhull cannot tell from a vertex beside them. Simplices of zero volume
+    count nothing. Points whose hull has no volume are refused.
 
     points: (N, D) with D = 1, 2, 3, or (N,). Returns: float64 tensor (N,).
 
@@ -89,6 +90,7 @@ def delaunay_weights(points: Any) -> torch.Tensor:
     _need_extra("delaunay_weights", dim)
     from scipy.spatial import Delaunay, QhullError
 
+    x, merged = merge_close(x, _SAME[dim] * float(np.ptp(x, axis=0).max()))
     x, _, scale = normalised(x, np.stack((x.min(0), x.max(0)), axis=1))
     try:
         tri = Delaunay(x)
@@ -101,7 +103,7 @@ def delaunay_weights(points: Any) -> torch.Tensor:
         weights += np.bincount(row, volume, len(x))
     owner = np.arange(len(x))
     owner[tri.coplanar[:, 0]] = tri.coplanar[:, 2]  # points that qhull could not tell from a vertex near by
-    return share(weights * (scale**dim / factorial(dim + 1)), owner[given.inverse])
+    return share(weights * (scale**dim / factorial(dim + 1)), owner[merged][given.inverse])
 
 
 def _interval(x: FloatArray, box: FloatArray | None) -> FloatArray:

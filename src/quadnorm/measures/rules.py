@@ -59,6 +59,8 @@ def _centre() -> Tensor:
 
 def endpoint_nodes(n: int) -> Tensor:
     """j/(n−1); the single node of n = 1 sits in the middle."""
+    if torch.compiler.is_compiling() and n > 1:  # tracing linspace would fix n
+        return torch.arange(n, dtype=torch.float64, device="cpu") / (n - 1)
     return torch.linspace(0, 1, n, dtype=torch.float64, device="cpu") if n > 1 else _centre()
 
 

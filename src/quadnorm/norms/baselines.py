@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from quadnorm.norms.formula import statistics_dtype
 from quadnorm.norms.layers import QuadNorm
 from quadnorm.norms.layout import Layout, checked_layout, from_channels_first, to_channels_first
 from quadnorm.norms.weights import blended
@@ -28,7 +29,7 @@ class NoNorm(nn.Module):
         self.num_features = num_features
 
     def forward(self, x: Tensor, weights: Any = None) -> Tensor:
-        """x itself."""
+        """Return x itself."""
         return x
 
 
@@ -116,6 +117,9 @@ class TokenNorm(nn.Module):
     True
     """
 
+    weight: nn.Parameter | None
+    bias: nn.Parameter | None
+
     def __init__(
         self,
         num_features: int,
@@ -142,7 +146,9 @@ class TokenNorm(nn.Module):
             raise ValueError(
                 f"the layer has {self.num_features} channels, the input of shape {tuple(shape)} has {y.shape[-1]}"
             )
-        y = nn.functional.layer_norm(y, (self.num_features,), self.weight, self.bias, self.eps)
+        dtype = statistics_dtype(x)
+        weight, bias = (None if p is None else p.to(dtype) for p in (self.weight, self.bias))
+        y = nn.functional.layer_norm(y.to(dtype), (self.num_features,), weight, bias, self.eps).to(x.dtype)
         return from_channels_first(y.movedim(-1, 1), shape, self.layout)
 
     def extra_repr(self) -> str:

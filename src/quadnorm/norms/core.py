@@ -27,7 +27,7 @@ def normalize(
     dtype = formula.statistics_dtype(x)
     weight = weight if weight is None or weight.dtype == dtype else weight.to(dtype)
     bias = bias if bias is None or bias.dtype == dtype else bias.to(dtype)
-    if torch.compiler.is_compiling() or _has_tangent(x, w, weight, bias):
+    if torch.compiler.is_compiling() or _needs_formula(x, w, weight, bias):
         return formula.forward(x, w, weight, bias, groups, eps, centre)
     # Without a graph to record, the kernel is called directly: the dispatcher would be a third of a small layer's time.
     if not torch.is_grad_enabled() and all(t is None or inspectable(t) for t in (x, w, weight, bias)):
@@ -36,8 +36,19 @@ def normalize(
     return y
 
 
-def _has_tangent(*tensors: Tensor | None) -> bool:
-    return any(t is not None and forward_ad.unpack_dual(t).tangent is not None for t in tensors)
+def _needs_formula(*tensors: Tensor | None) -> bool:
+    """Whether a tangent, or a functorch transform that differentiates, is among the tensors: a custom op knows neither."""
+    functorch = torch._C._functorch
+    for t in tensors:
+        if t is None:
+            continue
+        if forward_ad.unpack_dual(t).tangent is not None:
+            return True
+        while functorch.is_functorch_wrapped_tensor(t):
+            if functorch.is_gradtrackingtensor(t):
+                return True
+            t = functorch.get_unwrapped(t)
+    return False
 
 
 def _flat(x: Tensor) -> Tensor:

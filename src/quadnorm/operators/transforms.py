@@ -168,7 +168,8 @@ class Analyse(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, modes: Modes, *mats: Tensor) -> Tensor:
         ctx.modes, ctx.mats = modes, mats
-        return torch.complex(*to_modes(analyse_real(x, mats), modes))
+        with torch.autocast(x.device.type, enabled=False):  # a backward pass may run under autocast
+            return torch.complex(*to_modes(analyse_real(x, mats), modes))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
@@ -182,7 +183,8 @@ class Synthesise(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, y: Tensor, bias: Tensor | None, modes: Modes, *mats: Tensor) -> Tensor:
         ctx.modes, ctx.mats = modes, mats
-        return synthesise_real(_with_constant(from_modes(y.real, y.imag, modes), bias), mats)
+        with torch.autocast(y.device.type, enabled=False):
+            return synthesise_real(_with_constant(from_modes(y.real, y.imag, modes), bias), mats)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
@@ -217,8 +219,7 @@ def through_real_matrices(
 ) -> Tensor:
     """The same in real operations only, which compilers can fuse; (X W) as one real product of twice the width."""
     re, im = to_modes(analyse_real(x, analysis), modes)
-    w = torch.view_as_real(weight)
-    wr, wi = w[..., 0], w[..., 1]  # (K, I, O)
+    wr, wi = torch.view_as_real(weight).unbind(-1)  # (K, I, O)
     both = torch.cat([torch.cat([wr, wi], 2), torch.cat([-wi, wr], 2)], 1)  # (K, 2I, 2O)
     out = torch.bmm(torch.cat([re.flatten(0, -3), im.flatten(0, -3)], -1), both)  # (K, B, 2O)
     re, im = out.view(*modes.shape, x.shape[0], -1).chunk(2, -1)

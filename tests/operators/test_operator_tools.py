@@ -1,0 +1,166 @@
+"""Operators under PyTorch's tools: compile, export, autocast, checkpoints, several processes."""
+
+import copy
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.utils.checkpoint import checkpoint
+
+from quadnorm import Anchored
+from quadnorm.operators import FNO, GalerkinTransformer, Transolver
+
+MODELS = {
+    "fno": lambda **o: FNO(width=4, modes=2, layers=2, projection=8, **o),
+    "hermitian": lambda **o: FNO(width=4, modes=2, layers=2, projection=8, kernel="hermitian", **o),
+    "galerkin": lambda **o: GalerkinTransformer(width=8, heads=2, layers=1, projection=8, **o),
+    "transolver": lambda **o: Transolver(width=8, heads=2, layers=1, **o),
+}
+# What torch itself warns about when these parts of it are first imported.
+OWN_WARNINGS = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+def build(name, **options):
+    torch.manual_seed(0)
+    return MODELS[name](**options)
+
+
+def step(model, optimizer, x, y):
+    optimizer.zero_grad()
+    loss = (model(x) - y).square().mean()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    return loss.item()
+
+
+def trained_alike(model, other, sizes=(8, 11)):
+    """Both take the same training steps at several resolutions and stay equal."""
+    generator = torch.Generator().manual_seed(1)
+    optimizers = [torch.optim.AdamW(m.parameters(), lr=1e-2) for m in (model, other)]
+    for n in sizes:
+        x, y = (torch.randn(2, 1, n, n, generator=generator) for _ in range(2))
+        a, b = (step(m, o, x, y) for m, o in zip((model, other), optimizers, strict=True))
+        assert a == pytest.approx(b, rel=1e-5)
+    for p, q in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-3, atol=1e-4)
+
+
+@OWN_WARNINGS
+@pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex")  # only views are left
+def test_compiled_training_steps():
+    """Inductor, no graph break."""
+    model = FNO(width=4, modes=2, layers=1, projection=4, norm="quad", measure="trapezoid")
+    trained_alike(torch.compile(model, fullgraph=True), copy.deepcopy(model), sizes=(8, 8))
+
+
+@OWN_WARNINGS
+@pytest.mark.parametrize("name", ["hermitian", "galerkin", "transolver"])
+def test_traced_training_steps(name):
+    """The same trace without code generation, which takes most of the time and tests nothing of ours."""
+    model = build(name, norm="anchored:8", measure=Anchored(8))
+    trained_alike(torch.compile(model, fullgraph=True, backend="aot_eager"), copy.deepcopy(model))
+
+
+@OWN_WARNINGS
+@pytest.mark.parametrize("name", ["fno", "galerkin", "transolver"])
+def test_export_with_free_resolution(name):
+    model = build(name, norm="quad", measure="trapezoid").eval()
+    free = {0: torch.export.Dim.AUTO, 2: torch.export.Dim.AUTO, 3: torch.export.Dim.AUTO}
+    program = torch.export.export(model, (torch.randn(2, 1, 9, 10),), dynamic_shapes=(free,))
+    for shape in ((2, 1, 9, 10), (3, 1, 13, 8)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(program.module()(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_safetensors_round_trip(name, tmp_path):
+    """Complex numbers included; nothing in the file depends on the resolution that the model has seen."""
+    from safetensors.torch import load_model, save_model
+
+    model, other = build(name), MODELS[name]()
+    x = torch.randn(1, 1, 9, 9)
+    before = {k: v.shape for k, v in model.state_dict().items()}
+    y = model(x)
+    assert {k: v.shape for k, v in model.state_dict().items()} == before
+    assert {k for k, _ in model.named_parameters()} == set(before)
+    save_model(model, str(tmp_path / "model.safetensors"))
+    load_model(other, str(tmp_path / "model.safetensors"))
+    assert torch.equal(other(x), y)
+    model.measure = "trapezoid"
+    other.load_state_dict(model.state_dict())  # measures are no part of the state
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_bf16_autocast(name):
+    """Matrix products in half precision, Fourier sums and statistics not; within half precision of the full result."""
+    model = build(name)
+    x = torch.randn(2, 1, 16, 16)
+    full = model(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half = model(x)
+        half.float().square().mean().backward()
+    assert (half.float() - full).norm() < 0.03 * full.norm()
+    assert all(p.grad is not None and p.grad.dtype == p.dtype for p in model.parameters())
+    assert all(
+        torch.isfinite(torch.view_as_real(p.grad) if p.is_complex() else p.grad).all() for p in model.parameters()
+    )
+
+
+def test_half_precision_input_keeps_its_type():
+    layer = build("fno").blocks[0].spectral
+    x = torch.randn(1, 4, 8, 8)
+    y = layer(x.bfloat16())
+    assert y.dtype == torch.bfloat16
+    torch.testing.assert_close(y.float(), layer(x.bfloat16().float()), rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_activation_checkpointing(name):
+    model = build(name)
+    x = torch.randn(2, 1, 8, 8, requires_grad=True)
+    (a,) = torch.autograd.grad(model(x).square().sum(), x)
+    (b,) = torch.autograd.grad(checkpoint(model, x, use_reentrant=False).square().sum(), x)
+    torch.testing.assert_close(a, b)
+
+
+def test_training_resumes_from_a_checkpoint(tmp_path):
+    """Model and optimizer state, complex moments included, written and read without pickled code."""
+    torch.manual_seed(0)
+    x, y = torch.randn(2, 1, 8, 8), torch.randn(2, 1, 8, 8)
+    model = build("fno")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    step(model, optimizer, x, y)
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, tmp_path / "c.pt")
+    resumed = MODELS["fno"]()
+    again = torch.optim.AdamW(resumed.parameters(), lr=1e-2)
+    saved = torch.load(tmp_path / "c.pt", weights_only=True)
+    resumed.load_state_dict(saved["model"])
+    again.load_state_dict(saved["optimizer"])
+    assert step(model, optimizer, x, y) == step(resumed, again, x, y)
+    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), resumed.parameters(), strict=True))
+
+
+def _one_of_two(rank, address, reference):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
+    try:
+        model = build("fno")
+        both = torch.nn.parallel.DistributedDataParallel(model)
+        x, y = (torch.randn(4, 1, 8, 8, generator=torch.Generator().manual_seed(s)) for s in (1, 2))
+        mine = slice(2 * rank, 2 * rank + 2)
+        (both(x[mine]) - y[mine]).square().mean().backward()
+        for p, q in zip(model.parameters(), torch.load(reference, weights_only=True), strict=True):
+            torch.testing.assert_close(p.grad, q, rtol=1e-4, atol=1e-6)
+    finally:
+        dist.destroy_process_group()
+
+
+@OWN_WARNINGS
+def test_two_processes_average_complex_gradients(tmp_path):
+    model = build("fno")
+    x, y = (torch.randn(4, 1, 8, 8, generator=torch.Generator().manual_seed(s)) for s in (1, 2))
+    (model(x) - y).square().mean().backward()
+    torch.save([p.grad for p in model.parameters()], tmp_path / "gradients.pt")
+    mp.spawn(_one_of_two, (f"file://{tmp_path}/meeting", str(tmp_path / "gradients.pt")), nprocs=2)

@@ -44,12 +44,14 @@ def test_blocks_of_every_kind(kernel, shape, groups, per_sample, offset):
     w = torch.rand(shape[0] if per_sample else 1, x[0, 0].numel(), dtype=torch.float64)
     w[:, 100:20000] *= 0  # whole blocks absent
     w = w / w.sum(1, keepdim=True)
-    gamma, g = torch.rand(C), torch.randn(shape)
+    gamma, g = None if per_sample else torch.rand(C), torch.randn(shape)
     y = core.normalize(x, w.float(), gamma, None, groups)
     want = reference(x, w.reshape(-1, *shape[2:]).expand(shape[0], *shape[2:]), groups, gamma)
     torch.testing.assert_close(y.double(), want, atol=5e-5, rtol=0)
     y.backward(g)
-    dx = formula.backward(g.double(), x.detach().double(), w, gamma.double(), groups, 1e-5, True, False)[0]
+    dx = formula.backward(
+        g.double(), x.detach().double(), w, gamma if gamma is None else gamma.double(), groups, 1e-5, True, False
+    )[0]
     torch.testing.assert_close(x.grad.double(), dx, atol=5e-5, rtol=0)
 
 
@@ -100,7 +102,9 @@ def test_threads_at_the_same_time():
 
 
 def run(code, **env):
-    done = subprocess.run([sys.executable, "-c", code], env=os.environ | env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | env, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

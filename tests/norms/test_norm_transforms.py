@@ -84,7 +84,9 @@ def test_export_and_onnx(tmp_path):
     n, m = (torch.export.Dim(k, min=4, max=1000) for k in ("n", "m"))
     program = torch.export.export(tower, (torch.randn(2, 4, 9, 7),), dynamic_shapes=({2: n, 3: m},))
     file = str(tmp_path / "norms.onnx")
-    torch.onnx.export(tower, (torch.randn(2, 4, 9, 7),), file, dynamo=True, dynamic_shapes=({2: n, 3: m},), verbose=False)
+    torch.onnx.export(
+        tower, (torch.randn(2, 4, 9, 7),), file, dynamo=True, dynamic_shapes=({2: n, 3: m},), verbose=False
+    )
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
     for shape in [(2, 4, 9, 7), (2, 4, 17, 12)]:
         x = torch.randn(shape)
@@ -100,7 +102,10 @@ def test_vmap(kernel, groups):
     loop = torch.stack([quad_norm(x[i], w[i], groups, gamma[i]) for i in range(3)])
     torch.testing.assert_close(torch.vmap(lambda x, w, g: quad_norm(x, w, groups, g))(x, w, gamma), loop)
     shared = torch.vmap(lambda x: quad_norm(x, w[0], groups, gamma[0]), in_dims=1, out_dims=1)
-    torch.testing.assert_close(shared(x.transpose(0, 1)).transpose(0, 1), torch.stack([quad_norm(x[i], w[0], groups, gamma[0]) for i in range(3)]))
+    torch.testing.assert_close(
+        shared(x.transpose(0, 1)).transpose(0, 1),
+        torch.stack([quad_norm(x[i], w[0], groups, gamma[0]) for i in range(3)]),
+    )
     over_weights = torch.vmap(lambda w: quad_norm(x[0], w, groups))(w)
     torch.testing.assert_close(over_weights, torch.stack([quad_norm(x[0], w[i], groups) for i in range(3)]))
 

@@ -35,7 +35,7 @@ def forward(
     yr = y.reshape(B * groups, D, N)
     for rows in _rows(xr):
         high, low, rstd = stats[:, rows, None, None]
-        scale, shift = _affine(rstd, weight, bias, rows, groups)
+        scale, shift = _affine(rstd, weight, bias, rows, groups, D)
         for part in _parts(xr[rows]):
             d = buffers.deviations(xr[rows][part], high, 0)
             d.sub_(low).mul_(scale[:, part[1]])
@@ -67,7 +67,7 @@ def backward(
             sums[0, rows][part[:2]] += gs.sum(2)
             sums[1, rows][part[:2]] += torch.mul(d, gs, out=buffers[1, d.shape]).sum(2)
         sums[1, rows] = (sums[1, rows] - low[:, 0] * sums[0, rows]) * rstd[:, 0]
-        scale, _ = _affine(rstd, weight, None, rows, groups)
+        scale, _ = _affine(rstd, weight, None, rows, groups, D)
         h, hx = (sums[:, rows, :, None] * scale).sum(2, keepdim=True) / D
         slope = -rstd * hx
         offset = (-h if centre else 0) - slope * low
@@ -193,14 +193,12 @@ def _row_weights(w: Tensor, rows: slice, groups: int) -> Tensor:
 
 
 def _affine(
-    rstd: Tensor, weight: Tensor | None, bias: Tensor | None, rows: slice, groups: int
+    rstd: Tensor, weight: Tensor | None, bias: Tensor | None, rows: slice, groups: int, D: int
 ) -> tuple[Tensor, Tensor | None]:
-    """rstd·γ (R, D or 1, 1) and β (R or 1, D, 1) of some rows."""
-    if weight is None and bias is None:
-        return rstd.expand(-1, 1, 1), None
+    """rstd·γ and β (R, D, 1) of some rows."""
     group = torch.arange(rows.start, rows.stop, device=rstd.device) % groups
-    scale = rstd if weight is None else rstd * weight.reshape(groups, -1, 1)[group]
-    return scale, None if bias is None else bias.reshape(groups, -1, 1)[group]
+    scale = rstd.expand(-1, D, 1) if weight is None else rstd * weight.reshape(groups, D, 1)[group]
+    return scale, None if bias is None else bias.reshape(groups, D, 1)[group]
 
 
 def _weighted_sum(x: Tensor, w: Tensor) -> Tensor:

@@ -1,8 +1,11 @@
 """Existing models: find what depends on the resolution, fix it without training, or train without it."""
 
 from quadnorm.adapt.anchor import anchor
+from quadnorm.adapt.audit import audit
+from quadnorm.adapt.auditreport import Audit
 from quadnorm.adapt.carry import carry
 from quadnorm.adapt.convert import Conversion, convert
+from quadnorm.adapt.gridcheck import GridCheck, check_grid
 from quadnorm.adapt.native import AtNative, Detailed, at_native
 from quadnorm.adapt.registry import Place, register_anchor
 from quadnorm.adapt.report import Entry, Report
@@ -10,15 +13,19 @@ from quadnorm.adapt.torch_modules import SpatialMean
 
 __all__ = [
     "AtNative",
+    "Audit",
     "Conversion",
     "Detailed",
     "Entry",
+    "GridCheck",
     "Place",
     "Report",
     "SpatialMean",
     "anchor",
     "at_native",
+    "audit",
     "carry",
+    "check_grid",
     "convert",
     "register_anchor",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -243,7 +243,23 @@ def _compare(model: nn.Module, made: nn.Module, example: Example, note: str) -> 
 # --- rules -----------------------------------------------------------------------------------------------------------
 
 
-def _apply(model: nn.Module, sizes: Shape, names: tuple[str, ...], seen: Trace | None, report: Report) -> nn.Module:
+def anchored_parts(
+    model: nn.Module, sizes: Shape, names: tuple[str, ...], example: Example, only: Container[str]
+) -> nn.Module:
+    """A copy in which only the named modules are anchored, for experiments; parameters are shared."""
+    made = copied(model, share=True)
+    _learn_neuralop(made)
+    return _apply(made, sizes, names, trace(made, example, sizes, _known), Report(""), only)
+
+
+def _apply(
+    model: nn.Module,
+    sizes: Shape,
+    names: tuple[str, ...],
+    seen: Trace | None,
+    report: Report,
+    only: Container[str] | None = None,
+) -> nn.Module:
     homes: dict[int, list[str]] = {}
     for name, module in model.named_modules(remove_duplicate=False):
         homes.setdefault(id(module), []).append(name)
@@ -251,6 +267,10 @@ def _apply(model: nn.Module, sizes: Shape, names: tuple[str, ...], seen: Trace |
     plan = list(model.named_modules())
     before = {id(m): m.measure for _, m in plan if isinstance(getattr(m, "measure", None), Measure)}
     for name, module in plan:
+        if only is not None and name not in only:
+            if id(module) in before:
+                module.measure = before[id(module)]
+            continue
         place = _place(name, sizes, names, seen)
         outcome = _outcome(module, place, before)
         if outcome is None:

@@ -1,0 +1,253 @@
+"""What an audit found: a table in the terminal, a DataFrame, a figure, a page."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import os
+from dataclasses import dataclass
+from importlib import import_module
+from math import log
+from pathlib import Path
+from typing import Any
+
+from quadnorm.adapt.gridcheck import GridCheck
+from quadnorm.adapt.report import Entry, table
+
+
+@dataclass
+class Row:
+    """One module; see :func:`quadnorm.audit` for the columns. ``container``: its parts have rows of their own."""
+
+    name: str
+    kind: str
+    introduced: float | None = None
+    cumulative: float | None = None
+    order: float | None = None
+    alone: float | None = None
+    fixed: float | None = None
+    container: bool = False
+    action: str = ""
+    why: str = ""
+
+    @property
+    def cause(self) -> str:
+        """What makes the module depend on the resolution, as far as its type tells."""
+        if self.action == "left":
+            return self.why
+        if self.action != "anchored":
+            return "unknown; its parts are functional calls" if self.introduced else ""
+        kind = self.kind.lower()
+        if "spectral" in kind:
+            return "the FFT's period and the boundary mass move with n"
+        if "embedding" in kind:
+            return "coordinates j/n move with n"
+        if "attention" in kind or "transformer" in kind or "transolver" in kind:
+            return "counting measure in attention: the boundary mass 1/n moves with n"
+        return "counting measure: the boundary mass 1/n moves with n"
+
+    @property
+    def remedy(self) -> str:
+        """What would fix it."""
+        if self.action == "anchored":
+            return "anchor" + (", or train with QuadNorm" if "norm" in self.kind.lower() else "")
+        return "at_native" if self.action == "left" or self.introduced else ""
+
+
+@dataclass
+class Audit:
+    """The result of :func:`quadnorm.audit`.
+
+    ``rows``: every module that was seen; ``leaks``: those that matter, the worst first. ``totals``: the model's
+    discrepancy from its training grid at each resolution, as it is and anchored. ``errors``: mean relative L²
+    errors, if there were targets. ``left``: what could not be anchored. ``detail``: the share of the finest input
+    that the training grid cannot hold. ``smoothed``: the anchored model's discrepancy at the finest grid for an
+    input without that share.
+    """
+
+    resolutions: list[str]
+    spacings: list[float]
+    rows: list[Row]
+    totals: dict[str, list[float]]
+    errors: dict[str, list[float]]
+    left: list[Entry]
+    floor: float
+    grid: GridCheck | None = None
+    detail: float = 0.0
+    smoothed: float | None = None
+
+    @property
+    def leaks(self) -> list[Row]:
+        """Modules, not containers, that introduce more than rounding and a thousandth of the worst; the worst first."""
+        own = [r for r in self.rows if r.introduced is not None and (not r.container or self._sums_itself(r))]
+        worst = max((r.introduced or 0.0 for r in own), default=0.0)
+        found = [r for r in own if (r.introduced or 0) > max(self.floor, 1e-3 * worst)]
+        return sorted(found, key=lambda r: -(r.introduced or 0))
+
+    def _sums_itself(self, row: Row) -> bool:
+        """Whether a container has a sum of its own: leaving only it as trained makes a difference."""
+        return row.alone is not None and row.alone > 1.05 * self.totals["anchored"][self.finest] + self.floor
+
+    @property
+    def finest(self) -> int:
+        """Index of the finest resolution."""
+        return min(range(len(self.spacings)), key=self.spacings.__getitem__)
+
+    @property
+    def rest(self) -> str:
+        """What anchoring does not remove, and why."""
+        if "anchored" not in self.totals or self.totals["anchored"][self.finest] <= self.floor:
+            return ""
+        total, p = self.totals["anchored"][self.finest], self.order["anchored"]
+        words = f"anchored, {total:.3%} remain" + ("" if p is None else f", of order {p:.1f}")
+        if self.smoothed is not None and self.smoothed < total / 2:
+            return f"{words}, but {self.smoothed:.3%} for an input without fine scales: aliasing of the input"
+        if p is not None and p > 1.7:
+            return f"{words}: the sums' own error on smooth fields"
+        left = ", ".join(e.name or "(model)" for e in self.left)
+        return f"{words}: " + (f"the modules left ({left})" if left else "aliasing of the activations")
+
+    @property
+    def order(self) -> dict[str, float | None]:
+        """Observed order of the model's output in h, as it is and anchored."""
+        return {way: self._order(values) for way, values in self.totals.items()}
+
+    def _order(self, values: list[float]) -> float | None:
+        """P such that |h0^p − h^p| fits the discrepancies best, by bisection on the ratio of the last to the first."""
+        h0, pairs = (
+            self.spacings[0],
+            [(h, v) for h, v in zip(self.spacings[1:], values[1:], strict=True) if v > self.floor],
+        )
+        if len(pairs) < 2:
+            return None
+        (ha, va), (hb, vb) = pairs[0], pairs[-1]
+        wanted = log(vb / va)
+
+        def ratio(p: float) -> float:
+            return log(abs(h0**p - hb**p) / abs(h0**p - ha**p))
+
+        low, high = 0.05, 8.0
+        if not min(ratio(low), ratio(high)) <= wanted <= max(ratio(low), ratio(high)):
+            return None
+        for _ in range(60):
+            middle = (low + high) / 2
+            if (ratio(middle) > wanted) == (ratio(low) > wanted):
+                low = middle
+            else:
+                high = middle
+        return low
+
+    @property
+    def recommendation(self) -> str:
+        """One of ``anchor``, ``at_native``, ``detail`` or ``nothing``, with the evidence."""
+        raw = self.totals["as it is"]
+        if max(raw) <= self.floor:
+            return "nothing: the output does not depend on the resolution"
+        if self.errors:
+            return self._by_errors()
+        if "anchored" not in self.totals:
+            return "at_native: nothing in the model can be anchored"
+        a, b = max(raw), max(self.totals["anchored"])
+        words = f"the discrepancy from the training grid falls from {a:.2%} to {b:.2%}"
+        choice = "anchor" if b < a / 2 else "at_native"
+        return f"{choice}: anchored, {words}; give targets to compare errors"
+
+    def _by_errors(self) -> str:
+        means = {way: sum(v[1:]) / len(v[1:]) for way, v in self.errors.items()}
+        best = min(means, key=means.__getitem__)
+        close = [w for w in means if w != best and means[w] <= 1.02 * means[best]]
+        words = ", ".join(f"{way} {v:.3%}" for way, v in sorted(means.items(), key=lambda kv: kv[1]))
+        tie = f"; {' and '.join(close)} within 2 %" if close else ""
+        name = "nothing: the model as it is is best" if best == "as it is" else best
+        return f"{name}, by the mean error at the other resolutions ({words}{tie})"
+
+    def to_frame(self) -> Any:
+        """All rows as a pandas DataFrame."""
+        try:
+            pd = import_module("pandas")
+        except ImportError:
+            raise ImportError("Audit.to_frame needs pandas: pip install 'quadnorm[bench]'") from None
+        columns = (
+            "name",
+            "kind",
+            "introduced",
+            "cumulative",
+            "order",
+            "alone",
+            "fixed",
+            "container",
+            "cause",
+            "remedy",
+        )
+        return pd.DataFrame([{c: getattr(r, c) for c in columns} for r in self.rows], columns=list(columns))
+
+    def __str__(self) -> str:
+        head = ["module", "kind", "introduced", "cumulative", "order", "alone", "fixed", "cause", "remedy"]
+        body = [_cells(r) for r in self.leaks]
+        parts = [self._headline()]
+        parts.append(table(head, body) if body else "no module introduces more than rounding")
+        if self.errors:
+            rows = [[way, *(f"{v:.3%}" for v in values)] for way, values in self.errors.items()]
+            parts.append("\nerror against the targets\n" + table(["", *self.resolutions], rows))
+        parts += [self.rest] if self.rest else []
+        parts += [f"left: {e.name or '(model)'} ({e.kind}): {e.why}" for e in self.left]
+        if self.grid is not None:
+            parts.append(f"data: {self.grid}")
+        parts.append(f"input: {self.detail:.2%} of the finest input lies between the training grid's samples")
+        return "\n".join([*parts, f"recommended: {self.recommendation}"])
+
+    def _headline(self) -> str:
+        lines = [f"output at {', '.join(self.resolutions)}, relative to {self.resolutions[0]}"]
+        for way, values in self.totals.items():
+            p = self.order[way]
+            words = "" if p is None else f"   (order {p:.1f} in h)"
+            lines.append(f"  {way:9s} " + "  ".join(f"{v:.3%}" for v in values) + words)
+        return "\n".join(lines)
+
+    def figure(self) -> Any:
+        """A matplotlib figure: discrepancy over spacing, and what each module introduces."""
+        try:
+            figures = import_module("matplotlib.figure")
+        except ImportError:
+            raise ImportError("Audit.figure needs matplotlib: pip install 'quadnorm[bench]'") from None
+        fig = figures.Figure(figsize=(10, 3.8), layout="constrained")
+        left, right = fig.subplots(1, 2)
+        for way, values in self.totals.items():
+            left.plot(self.resolutions, [100 * v for v in values], "o-", label=way)
+        left.set(xlabel="resolution", ylabel=f"% away from {self.resolutions[0]}", title="discrepancy of the output")
+        left.legend()
+        leaks = self.leaks[:12][::-1]
+        right.barh([r.name or "(model)" for r in leaks], [100 * (r.introduced or 0) for r in leaks])
+        right.set(xlabel="% introduced at the finest grid", title="by module")
+        return fig
+
+    def html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """One page with table and figure, nothing loaded from elsewhere; written to ``path`` if given."""
+        buffer = io.BytesIO()
+        self.figure().savefig(buffer, format="png", dpi=120)
+        picture = base64.b64encode(buffer.getvalue()).decode()
+        frame = self.to_frame().to_html(index=False, float_format=lambda v: f"{v:.3g}", border=0)
+        page = (
+            "<!doctype html><meta charset='utf-8'><title>quadnorm audit</title>"
+            "<style>body{font:15px sans-serif;max-width:72em;margin:2em auto}td,th{padding:.2em .6em;text-align:left}"
+            "pre{background:#f5f5f5;padding:1em;overflow-x:auto}img{max-width:100%}</style>"
+            f"<h1>Resolution audit</h1><pre>{html.escape(str(self))}</pre>"
+            f"<img alt='discrepancy' src='data:image/png;base64,{picture}'><h2>All modules</h2>{frame}\n"
+        )
+        if path is not None:
+            Path(path).write_text(page, encoding="utf-8")
+        return page
+
+
+def _cells(r: Row) -> list[str]:
+    numbers = [_percent(r.introduced), _percent(r.cumulative), _number(r.order), _percent(r.alone), _percent(r.fixed)]
+    return [r.name or "(model)", r.kind, *numbers, r.cause, r.remedy]
+
+
+def _percent(v: float | None) -> str:
+    return "" if v is None else f"{v:.3%}"
+
+
+def _number(v: float | None) -> str:
+    return "" if v is None else f"{v:.1f}"

@@ -1,0 +1,97 @@
+"""Where samples lie, read off two resolutions of the same data."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from quadnorm.adapt.carry import per_axis, spline
+from quadnorm.measures import rule
+
+
+@dataclass(frozen=True)
+class GridCheck:
+    """What :func:`check_grid` found.
+
+    ``placement`` is the best guess per axis, ``residuals`` the mismatch of every guess, relative to the data's
+    variation, and ``sure`` whether the best is at least three times better than any that differs in its nodes.
+    """
+
+    placement: tuple[str, ...]
+    residuals: dict[tuple[str, ...], float]
+    sure: bool
+
+    def __str__(self) -> str:
+        ranked = sorted(self.residuals.items(), key=lambda kv: kv[1])
+        first, second = ranked[0], ranked[1]
+        words = f"samples look {', '.join(self.placement)} (mismatch {first[1]:.1e}"
+        words += f", next best {', '.join(second[0])} {second[1]:.1e})"
+        return words if self.sure else words + "; the data does not tell them apart"
+
+
+def check_grid(
+    coarse: Tensor, fine: Tensor, declared: str | Sequence[str] | None = None, *, dim: int | None = None
+) -> GridCheck:
+    r"""Infer the node placement from two resolutions of the same fields, and warn if it contradicts the declared one.
+
+    For every placement the fine samples are interpolated (cubic spline) to where the coarse nodes would be; the
+    right placement gives the coarse samples. ``periodic`` and ``left`` have the same nodes and are told apart by
+    whether the field closes up across the seam.
+
+    Args:
+        coarse, fine: (..., \*spatial), the same leading shape; grids of different size on every axis.
+        declared: what the data is said to be; a UserWarning is given if the data clearly says otherwise.
+        dim: number of spatial axes; default all but the first two.
+
+    >>> f = lambda r: torch.exp(r)[None, None]
+    >>> print(check_grid(f(torch.linspace(0, 1, 17)), f(torch.linspace(0, 1, 65))).placement)
+    ('endpoint',)
+    """
+    d = coarse.ndim - 2 if dim is None else dim
+    if d < 1 or coarse.shape[: coarse.ndim - d] != fine.shape[: fine.ndim - d] or coarse.ndim != fine.ndim:
+        raise ValueError(
+            f"expected two tensors (..., *spatial) that differ in the last {d} axes only, got "
+            f"{tuple(coarse.shape)} and "
+            f"{tuple(fine.shape)}"
+        )
+    n, m = tuple(coarse.shape[-d:]), tuple(fine.shape[-d:])
+    if any(a >= b or a < 4 for a, b in zip(n, m, strict=True)):
+        raise ValueError(f"the first grid must be coarser on every axis, with 4 samples or more, got {n} and {m}")
+    said = None if declared is None else per_axis(declared, d)
+    c, f = coarse.detach().double(), fine.detach().double()
+    scale = (c - c.mean()).norm().clamp_min(1e-300)
+    residuals: dict[tuple[str, ...], float] = {}
+    for names in product(("endpoint", "cell", "left"), repeat=d):
+        y = f
+        for axis, (name, a, b) in enumerate(zip(names, n, m, strict=True), start=-d):
+            M = torch.from_numpy(spline(*(np.asarray(rule(name).nodes(k)) for k in (b, a)))).to(y)
+            y = (y.movedim(axis, -1) @ M.T).movedim(-1, axis)
+        residuals[names] = ((y - c).norm() / scale).item()
+    ranked = sorted(residuals, key=residuals.__getitem__)
+    sure = residuals[ranked[1]] > 3 * residuals[ranked[0]] + 1e-12
+    found = tuple("periodic" if p == "left" and _closes(f, axis) else p for axis, p in enumerate(ranked[0], start=-d))
+    result = GridCheck(found, residuals, sure)
+    if said is not None and sure and _nodes(said) != _nodes(found):
+        warnings.warn(
+            f"the data is declared {', '.join(said)}, but {result}; sums with the declared placement would be wrong",
+            UserWarning,
+            stacklevel=2,
+        )
+    return result
+
+
+def _nodes(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple("left" if p == "periodic" else p for p in names)
+
+
+def _closes(f: Tensor, axis: int) -> bool:
+    """Whether the step from the last sample to the first is like its neighbours."""
+    g = f.movedim(axis, -1)
+    steps = torch.diff(torch.cat([g[..., -2:], g[..., :2]], -1)).square().flatten(0, -2).sum(0)  # before, across, after
+    return bool(steps[1] <= 4 * (steps[0] + steps[2]) + 1e-24)

@@ -1,0 +1,28 @@
+"use strict";
+// A click on a column's head sorts by it; a second click turns the order round. Cells without a value stay last.
+for (const table of document.querySelectorAll("table.sortable")) {
+  const heads = [...table.tHead.rows[0].cells];
+  heads.forEach((head, column) => head.querySelector("button").addEventListener("click", () => {
+    const down = head.getAttribute("aria-sort") === "ascending";
+    heads.forEach((h) => h.removeAttribute("aria-sort"));
+    head.setAttribute("aria-sort", down ? "descending" : "ascending");
+    const body = table.tBodies[0];
+    const keyed = [...body.rows].map((row) => [row.cells[column].dataset.key ?? row.cells[column].textContent, row]);
+    const numeric = keyed.every(([key]) => key === "" || Number.isFinite(Number(key)));
+    keyed.sort(([a], [b]) => {
+      if (a === "" || b === "") return (a === "") - (b === "");
+      const order = numeric ? Number(a) - Number(b) : a.localeCompare(b);
+      return down ? -order : order;
+    });
+    body.append(...keyed.map(([, row]) => row));
+  }));
+}
+// The filter hides studies whose name, title and theme lack one of its words.
+const filter = document.getElementById("filter");
+filter.addEventListener("input", () => {
+  const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+  for (const part of document.querySelectorAll("[data-words]")) {
+    const text = part.dataset.words.toLowerCase();
+    part.classList.toggle("hidden", !words.every((word) => text.includes(word)));
+  }
+});

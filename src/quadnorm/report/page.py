@@ -1,0 +1,175 @@
+"""The page: records in, one self-contained HTML file out. Nothing is trained, nothing is fetched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from quadnorm.analysis.results import Found, Library, Results
+from quadnorm.analysis.tables import Table, command, table_of
+from quadnorm.report.chart import chart
+from quadnorm.report.summary import counts, overview, sentences
+from quadnorm.studies import estimate, study, study_names
+from quadnorm.studies.records import read_json
+
+
+@dataclass(frozen=True)
+class Section:
+    """One study on the page."""
+
+    name: str
+    title: str
+    theme: str
+    preset: str
+    table: Table
+    charts: tuple[tuple[str, str], ...]
+    command: str
+    runs: tuple[Mapping[str, Any], ...]
+    minutes: float
+
+
+def build_report(roots: Path | Sequence[Path], out: Path, compare: Path | Sequence[Path] | None = None) -> Path:
+    """Write the page of the records under ``roots`` to ``out`` (a file, or a folder for ``report.html``).
+
+    ``compare`` names older records to hold these against. Returns the file's path.
+    """
+    folders = _folders(roots)
+    library = Library(folders)
+    target = Path(out)
+    target = target / "report.html" if target.is_dir() or not target.suffix else target
+    text = page(library, None if compare is None else Library(_folders(compare)))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(target.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(target)
+    return target
+
+
+def _folders(roots: Path | Sequence[Path]) -> list[Path]:
+    folders = [Path(roots)] if isinstance(roots, (str, Path)) else [Path(r) for r in roots]
+    for folder in folders:
+        if not (folder / "runs").is_dir():
+            raise ValueError(
+                f"no records in {folder}: expected a folder with runs/ in it, as "
+                f"`quadnorm study run NAME --out {folder}` makes one"
+            )
+    return folders
+
+
+def page(library: Library, other: Library | None = None) -> str:
+    """The page as text."""
+    there = [results for name in study_names() if _shown(results := library.results(name))]
+    # Studies share runs: those that own only a few of theirs come after the ones that were meant.
+    sections = [_section(results) for results in sorted(there, key=lambda r: _coverage(r) < 0.5)]
+    absent = [
+        (s.name, s.title, command(s), estimate(s).minutes())
+        for s in (study(name).at("desk") for name in study_names() if not _shown(library.results(name)))
+    ]
+    text: str = (
+        _environment()
+        .get_template("page.html")
+        .render(
+            made=datetime.now(UTC).strftime("%Y-%m-%d"),
+            roots=[str(r) for r in library.roots],
+            counts=counts(library),
+            sentences=sentences(library),
+            overview=overview(library),
+            sections=sections,
+            absent=absent,
+            unclaimed=[_unclaimed(folder) for folder in library.unclaimed()],
+            environments=_environments(library),
+            css=_asset("page.css"),
+            js=_asset("page.js"),
+        )
+    )
+    return text
+
+
+def _shown(results: Results) -> bool:
+    return bool(results.any or results.problems or results.found)
+
+
+def _coverage(results: Results) -> float:
+    return len(results.found) / sum(1 for _ in results.study.runs())
+
+
+def _section(results: Results) -> Section:
+    s = results.study
+    drawings = [(v.name if len(s.variants) > 1 else "", chart(results, v)) for v in s.variants]
+    return Section(
+        name=s.name,
+        title=s.title,
+        theme=s.theme,
+        preset=s.preset,
+        table=table_of(results),
+        charts=tuple((name, drawing) for name, drawing in drawings if drawing),
+        command=command(s),
+        runs=tuple(_run(f) for f in results.found),
+        minutes=sum(float(f.record.get("seconds") or 0) for f in results.found) / 60,
+    )
+
+
+def _run(found: Found) -> dict[str, Any]:
+    return {
+        "key": found.key,
+        "method": found.run.method.label,
+        "seed": found.run.seed,
+        "status": found.status,
+        "text": found.record.get("text", ""),
+        "seconds": found.record.get("seconds"),
+        "code": found.record.get("code", ""),
+    }
+
+
+def _unclaimed(folder: Path) -> dict[str, str]:
+    """What can be said of a run that no study knows; whatever its record holds."""
+    try:
+        record = read_json(folder / "record.json")
+    except (ValueError, OSError) as error:
+        return {"key": folder.name, "what": str(error)}
+    if record is None:
+        return {"key": folder.name, "what": "not finished"}
+    config = record.get("config")
+    parts = []
+    for room in ("problem", "operator"):
+        named = config.get(room) if isinstance(config, dict) else None
+        parts.append(str(named.get("name", "?")) if isinstance(named, dict) else "?")
+    return {"key": folder.name, "what": f"{record.get('status', '?')}: {parts[1]} on {parts[0]}"}
+
+
+def _environments(library: Library) -> list[tuple[str, int]]:
+    """The machines and versions behind the records, each with its number of runs."""
+    tally: dict[str, int] = {}
+    seen = set()
+    for name in study_names():
+        for f in library.results(name).found:
+            if f.key not in seen and f.record:
+                seen.add(f.key)
+                where = f.record.get("environment") or {}
+                text = json.dumps(where, indent=1, ensure_ascii=False, sort_keys=True)
+                tally[text] = tally.get(text, 0) + 1
+    return sorted(tally.items(), key=lambda pair: -pair[1])
+
+
+def _environment() -> Any:
+    try:
+        from jinja2 import Environment, FunctionLoader, StrictUndefined
+        from markupsafe import Markup
+    except ImportError as error:
+        raise ImportError("the report needs jinja2: pip install 'quadnorm[bench]'") from error
+    made = Environment(
+        loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    # The only text that is not escaped: drawings and tables, which escape what they are given, and our own files.
+    made.filters["table"] = lambda table: Markup(table.html())
+    made.filters["ours"] = Markup
+    return made
+
+
+def _asset(name: str) -> str:
+    return files("quadnorm.report").joinpath("assets", name).read_text(encoding="utf-8")

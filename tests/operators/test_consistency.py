@@ -1,5 +1,6 @@
 """Whole untrained networks between grids: order 1 with counting, order 2 with quadrature and anchored measures."""
 
+import itertools
 from functools import lru_cache
 
 import numpy as np
@@ -38,7 +39,7 @@ def gaps(model):
     """Relative L² distance of the outputs on each grid and the next, at the samples of the coarsest."""
     with torch.no_grad():
         outs = [model(field(n))[:, :, :: (n - 1) // 32, :: (n - 1) // 32] for n in SIZES]
-    return np.array([float((a - b).norm() / b.norm()) for a, b in zip(outs[:-1], outs[1:], strict=True)])
+    return np.array([float((a - b).norm() / b.norm()) for a, b in itertools.pairwise(outs)])
 
 
 CASES = {
@@ -94,5 +95,5 @@ def test_cell_centred_grids_are_consistent_with_counting():
             u = torch.exp(torch.cos(2 * torch.pi * t))[:, None] * torch.sin(2 * torch.pi * t)[None]  # smooth, periodic
             step = n // 27
             outs.append(model(u[None, None])[:, :, step // 2 :: step, step // 2 :: step])
-    e = [float((a - b).norm()) for a, b in zip(outs[:-1], outs[1:], strict=True)]
+    e = [float((a - b).norm()) for a, b in itertools.pairwise(outs)]
     assert np.log(e[0] / e[1]) / np.log(3) > 1.9, e

@@ -1,6 +1,6 @@
 """Spectral convolution against sums written out wave by wave."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -193,7 +193,7 @@ def gaps(layer, nodes_of, sizes):
         out = [layer(smooth([nodes_of(n)] * 2))[0, 0] for n in sizes]
     first = sizes[0]
     shared = [y[:: (n - 1) // (first - 1), :: (n - 1) // (first - 1)] for n, y in zip(sizes, out, strict=True)]
-    return [float((p - q).norm() / q.norm()) for p, q in zip(shared[:-1], shared[1:], strict=True)]
+    return [float((p - q).norm() / q.norm()) for p, q in pairwise(shared)]
 
 
 @pytest.mark.parametrize(

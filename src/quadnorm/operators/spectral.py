@@ -14,6 +14,7 @@ from quadnorm.operators.dft import COUNTING, Wave, matrix, waves_of
 from quadnorm.operators.hermitian import tie, untie
 from quadnorm.operators.pointwise import ordinary
 from quadnorm.operators.transforms import (
+    Matrices,
     Modes,
     dense_cost,
     fft_cost,
@@ -167,19 +168,26 @@ class SpectralConv(nn.Module):
         with torch.autocast(x.device.type, enabled=False):  # phases need more digits than half precision has
             weight = self.full_weight()
             real = torch.float64 if weight.dtype == torch.complex128 else torch.float32
-            field, waves, full = x.to(real), self._waves, self._full
-            if full is not None:
-                field = field * full.shared_weights(sizes, x.device, real)
+            field = x.to(real)
             constant = None if bias is None else bias.to(real)
-            if full is None and self._takes_fft(waves, sizes):
+            if self._full is None and self._takes_fft(self._waves, sizes):
                 return through_fft(field, weight, constant, self.modes).to(x.dtype)
-            role = "analysis" if full is None else "plain"
-            at = [(w, n, top) for w, n, top in zip(waves, sizes, self.modes.tops, strict=True)]
-            analysis = tuple(matrix(w, n, top, role, x.device, real) for w, n, top in at)
-            roles = ["plain"] * (len(at) - 1) + ["half"]
-            synthesis = tuple(matrix(*a, r, x.device, real) for a, r in zip(at, roles, strict=True))
+            analysis, synthesis, full = self.matrices(sizes, x.device, real)
+            if full is not None:
+                field = field * full
             way = through_matrices if ordinary(field) else through_real_matrices
             return way(field, weight, constant, self.modes, analysis, synthesis).to(x.dtype)
+
+    def matrices(
+        self, sizes: tuple[int, ...], device: torch.device, dtype: torch.dtype
+    ) -> tuple[Matrices, Matrices, Tensor | None]:
+        """Cosines and sines of every axis for X and for y, and the weights that multiply the field first, if any."""
+        axes = list(zip(self._waves, sizes, self.modes.tops, strict=True))
+        role = "analysis" if self._full is None else "plain"
+        roles = ["plain"] * (len(axes) - 1) + ["half"]
+        analysis = tuple(matrix(*a, role, device, dtype) for a in axes)
+        synthesis = tuple(matrix(*a, r, device, dtype) for a, r in zip(axes, roles, strict=True))
+        return analysis, synthesis, None if self._full is None else self._full.shared_weights(sizes, device, dtype)
 
     def _takes_fft(self, waves: tuple[Wave, ...], sizes: tuple[int, ...]) -> bool:
         if self.backend == "dense" or torch.compiler.is_compiling():

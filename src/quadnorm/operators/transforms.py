@@ -184,7 +184,7 @@ class Synthesise(torch.autograd.Function):
     def forward(ctx: Any, y: Tensor, bias: Tensor | None, modes: Modes, *mats: Tensor) -> Tensor:
         ctx.modes, ctx.mats = modes, mats
         with torch.autocast(y.device.type, enabled=False):
-            return synthesise_real(_with_constant(from_modes(y.real, y.imag, modes), bias), mats)
+            return synthesise_real(with_constant(from_modes(y.real, y.imag, modes), bias), mats)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
@@ -193,7 +193,7 @@ class Synthesise(torch.autograd.Function):
         return y, constant, None, *(None for _ in ctx.mats)
 
 
-def _with_constant(t: Tensor, bias: Tensor | None) -> Tensor:
+def with_constant(t: Tensor, bias: Tensor | None) -> Tensor:
     """Add a constant (C,) to the field whose coefficients ``t`` (*rows, B, C) are: the wave k = 0 is 1 everywhere."""
     if bias is None:
         return t
@@ -223,7 +223,7 @@ def through_real_matrices(
     both = torch.cat([torch.cat([wr, wi], 2), torch.cat([-wi, wr], 2)], 1)  # (K, 2I, 2O)
     out = torch.bmm(torch.cat([re.flatten(0, -3), im.flatten(0, -3)], -1), both)  # (K, B, 2O)
     re, im = out.view(*modes.shape, x.shape[0], -1).chunk(2, -1)
-    return synthesise_real(_with_constant(from_modes(re, im, modes), bias), synthesis)
+    return synthesise_real(with_constant(from_modes(re, im, modes), bias), synthesis)
 
 
 def through_fft(x: Tensor, weight: Tensor, bias: Tensor | None, modes: Modes) -> Tensor:

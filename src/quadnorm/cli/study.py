@@ -65,6 +65,9 @@ def run(
     method: Methods = None,
     out: Out = Path("results"),
     workers: Annotated[int | None, typer.Option(help="Processes side by side; default: one per core.", min=1)] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads of each; default: its share of the cores.", min=1)
+    ] = None,
     scheduler: Annotated[str | None, typer.Option(help="A Dask scheduler, tcp://host:port.")] = None,
     use_dask: Annotated[bool, typer.Option("--dask", help="A local Dask cluster instead of plain processes.")] = False,
     resume: Annotated[bool, typer.Option(help="Go on with what was stopped; --no-resume starts it again.")] = True,
@@ -82,7 +85,7 @@ def run(
             if not complete(out, task):
                 shutil.rmtree(folder_of(out, task), ignore_errors=True)
     with _progress(s, out) as told:
-        done = run_study(s, out, workers=workers, scheduler=scheduler, use_dask=use_dask, told=told)
+        done = run_study(s, out, workers=workers, threads=threads, scheduler=scheduler, use_dask=use_dask, told=told)
     _show(s, out, allow_mixed)
     print(f"{len(done.ran)} runs done, {len(done.found)} were there, {len(done.diverged)} diverged; records in {out}")
 

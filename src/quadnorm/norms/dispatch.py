@@ -87,6 +87,7 @@ _one_at_a_time = threading.Lock()
 def _run(name: str, rows: int, *arguments: Any) -> None:
     kernel = _kernel()
     assert kernel is not None
+    single_file = _not_threadsafe()
     threads = min(torch.get_num_threads(), kernel.MAX_THREADS)
     if kernel.get_num_threads() != threads:
         kernel.set_num_threads(threads)
@@ -94,7 +95,7 @@ def _run(name: str, rows: int, *arguments: Any) -> None:
     even = rows >= 4 * threads or rows % threads == 0
     run = getattr(kernel, name + ("_rows" if even else "_blocks"))
     arrays = [a.numpy() if isinstance(a, Tensor) else a for a in arguments]
-    if _not_threadsafe():
+    if single_file:
         with _one_at_a_time:
             run(*arrays)
     else:
@@ -104,13 +105,16 @@ def _run(name: str, rows: int, *arguments: Any) -> None:
 @cache
 def _not_threadsafe() -> bool:
     """Numba's own work queue aborts when two threads enter it; its OpenMP and TBB layers do not."""
-    from numba.np.ufunc import parallel
+    from numba.np.ufunc import parallel  # untyped
 
-    try:
-        return parallel.threading_layer() == "workqueue"
-    except ValueError:  # no layer chosen before the first parallel call
-        parallel._launch_threads()
-        return parallel.threading_layer() == "workqueue"
+    layer: Any = parallel
+
+    # Numba's OpenMP layer is torch's too: starting it sets the number of threads of both to that of the machine.
+    before = torch.get_num_threads()
+    layer._launch_threads()
+    if torch.get_num_threads() != before:
+        torch.set_num_threads(before)
+    return bool(layer.threading_layer() == "workqueue")
 
 
 def forward(

@@ -52,6 +52,7 @@ def run_study(
     root: Path,
     *,
     workers: int | None = None,
+    threads: int | None = None,
     scheduler: str | None = None,
     use_dask: bool = False,
     told: Told | None = None,
@@ -59,7 +60,8 @@ def run_study(
     """Bring every record of a study into ``root``. What is there is not done again; what was stopped goes on.
 
     Args:
-        workers: processes side by side, each with its share of the cores; default one per core.
+        workers: processes side by side; default one per core.
+        threads: of each of them; default its share of the cores. Results agree bit for bit if this is the same.
         scheduler: address of a Dask cluster; or ``use_dask`` for a local one.
         told: hears about progress.
     """
@@ -84,7 +86,7 @@ def run_study(
         outcomes[task.key] = outcome
         tell("runs", len(outcomes), len(open_tasks))
 
-    executor(partial(execute, root=root, threads=max(1, cores // count)), open_tasks, done)
+    executor(partial(execute, root=root, threads=threads or max(1, cores // count)), open_tasks, done)
     diverged = tuple(k for k, o in outcomes.items() if o["status"] == "diverged")
     return Report(tuple(k for k in outcomes if k not in diverged), found, diverged)
 

@@ -21,6 +21,7 @@ import sys
 from quadnorm.training import train
 result = train(sys.argv[1], sys.argv[2], progress=False)
 print(len(result.history), "epochs", flush=True)
+train(sys.argv[1], sys.argv[2] + "-again", overrides=["seed=1"], progress=False)  # the ranks can meet more than once
 """
 
 
@@ -53,6 +54,7 @@ def test_two_processes_equal_one(tiny: Tiny, tmp_path: Path) -> None:
     two = torchrun(2, config, tmp_path / "two")
     assert two.returncode == 0, two.stderr
     assert two.stdout.splitlines().count("4 epochs") == 2
+    assert len(read_metrics(tmp_path / "two-again" / "metrics.jsonl")) == 4
     one = train(config, tmp_path / "one", progress=False)
     metrics = read_metrics(tmp_path / "two" / "metrics.jsonl")
     assert [r["epoch"] for r in metrics] == [1, 2, 3, 4]  # only one process wrote

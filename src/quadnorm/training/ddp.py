@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -51,19 +51,21 @@ class Group:
 
     def wrap(self, model: nn.Module) -> nn.Module:
         """The model as training calls it: its gradients are averaged over ranks."""
-        return nn.parallel.DistributedDataParallel(model, broadcast_buffers=False) if self.world > 1 else model
+        return nn.parallel.DistributedDataParallel(model) if self.world > 1 else model
 
 
-@contextmanager
-def group(device: torch.device) -> Iterator[Group]:
+def group(device: torch.device) -> Group:
     """The processes that ``torchrun`` started, or this one alone. A process group that is already there is used."""
-    if dist.is_available() and dist.is_initialized():
-        yield Group(dist.get_rank(), dist.get_world_size())
-    elif int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ:
+    if not dist.is_available():
+        return Group()
+    started = int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
+    if started and not dist.is_initialized():
         dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
-        try:
-            yield Group(dist.get_rank(), dist.get_world_size())
-        finally:
-            dist.destroy_process_group()
-    else:
-        yield Group()
+        # Once per process: torchrun's store does not forget, and a second meeting of the ranks would wait for ever.
+        atexit.register(_leave)
+    return Group(dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else Group()
+
+
+def _leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()

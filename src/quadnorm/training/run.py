@@ -76,7 +76,7 @@ def train(
     with ExitStack() as stack:
         stack.enter_context(_threads(config.threads))
         stack.enter_context(torch.random.fork_rng(devices=[]))
-        ranks = stack.enter_context(group(device))
+        ranks = group(device)
         done = _earlier(config, folder) if resume else None
         if done is not None and done.state.ended:
             return _result(folder, done.state)

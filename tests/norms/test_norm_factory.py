@@ -113,7 +113,7 @@ def test_bad_specs():
         make_norm(nn.GroupNorm(1, 4), 4)
     with pytest.raises(TypeError, match="name"):
         make_norm(3, 4)
-    with pytest.raises(TypeError, match="expected an nn.Module"):
+    with pytest.raises(TypeError, match=r"expected an nn\.Module"):
         make_norm(lambda c: c, 4)
 
 
@@ -165,7 +165,7 @@ def test_bands_are_octaves():
     torch.testing.assert_close(y[0, 0], 2**0.5 * (low + high), atol=1e-5, rtol=0)
     layer = RIBandNorm(2, bands=3)
     nn.init.ones_(layer.bias)
-    assert layer(torch.randn(1, 2, 16)).mean((2)).allclose(torch.ones(2), atol=1e-5)  # β counts once
+    assert layer(torch.randn(1, 2, 16)).mean(2).allclose(torch.ones(2), atol=1e-5)  # β counts once
 
 
 def test_spectral_norm_whitens():

@@ -71,7 +71,7 @@ def _pair(shape: tuple[int, ...], mode: str) -> tuple[QuadNorm, nn.GroupNorm, Te
 def _step(layer: Callable[[Tensor], Tensor], x: Tensor, g: Tensor, kernel: str = "auto") -> Callable[[], None]:
     def step() -> None:
         with use_kernel(kernel):
-            layer(x.detach().requires_grad_()).backward(g)
+            torch.autograd.backward(layer(x.detach().requires_grad_()), g)
 
     return step
 

@@ -46,7 +46,7 @@ class SpectralNorm(QuadNorm):
         spectrum = torch.fft.rfftn(xs, dim=dims, norm="forward")
         energy = spectrum.real.square() + spectrum.imag.square()
         spectrum = spectrum * torch.rsqrt(energy.mean(1, keepdim=True) + self.eps)
-        y = torch.fft.irfftn(spectrum, s=x.shape[2:], dim=dims, norm="forward")
+        y: Tensor = torch.fft.irfftn(spectrum, s=x.shape[2:], dim=dims, norm="forward")
         if self.weight is not None and self.bias is not None:
             shape = (-1, *[1] * len(dims))
             y = y * self.weight.reshape(shape) + self.bias.reshape(shape)

@@ -30,7 +30,7 @@ def normalize(
     if torch.compiler.is_compiling() or _needs_formula(x, w, weight, bias):
         return formula.forward(x, w, weight, bias, groups, eps, centre)
     # Without a graph to record, the kernel is called directly: the dispatcher would be a third of a small layer's time.
-    if not torch.is_grad_enabled() and all(t is None or inspectable(t) for t in (x, w, weight, bias)):
+    if not torch.is_grad_enabled() and inspectable(x, w, weight, bias):
         return dispatch.forward(_flat(x), w, weight, bias, groups, eps, centre)[0].reshape(x.shape)
     y: Tensor = norm(x, w, weight, bias, groups, eps, centre)[0]
     return y
@@ -38,13 +38,13 @@ def normalize(
 
 def _needs_formula(*tensors: Tensor | None) -> bool:
     """Whether a tangent, or a functorch transform that differentiates, is among the tensors: a custom op knows neither."""
+    if any(t is not None and forward_ad.unpack_dual(t).tangent is not None for t in tensors):  # type: ignore[no-untyped-call]
+        return True
+    if not torch._C._are_functorch_transforms_active():
+        return False
     functorch = torch._C._functorch
     for t in tensors:
-        if t is None:
-            continue
-        if forward_ad.unpack_dual(t).tangent is not None:
-            return True
-        while functorch.is_functorch_wrapped_tensor(t):
+        while t is not None and functorch.is_functorch_wrapped_tensor(t):
             if functorch.is_gradtrackingtensor(t):
                 return True
             t = functorch.get_unwrapped(t)

@@ -33,7 +33,7 @@ def pivot(x: Tensor, w: Tensor) -> Tensor:
 
 
 def deviations(x: Tensor, w: Tensor, groups: int, eps: float, centre: bool) -> tuple[Tensor, Tensor]:
-    """x − μ (B, G, D, N) in the statistics' dtype and rstd = (v + ε)^(−1/2) (B, G, 1, 1).
+    """Deviations x − μ (B, G, D, N) in the statistics' dtype and rstd = (v + ε)^(−1/2) (B, G, 1, 1).
 
     μ = (1/D) Σ w x and v = (1/D) Σ w (x − μ)², both over the D channels and N samples of a group; without centring μ = 0.
     """

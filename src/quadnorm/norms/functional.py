@@ -106,7 +106,7 @@ def quad_norm_ragged(
     w = w.to(torch.promote_types(w.dtype, dtype))
     total = w.new_zeros(size).index_add(0, batch, w)
     if inspectable(w) and bool((total[batch] <= 0).any()):
-        empty = batch[total[batch] <= 0].unique().tolist()
+        empty = sorted(set(batch[total[batch] <= 0].tolist()))
         raise ValueError(
             f"all weights are zero in clouds {empty[:10]}: nothing is left to average over; drop their samples"
         )

@@ -38,7 +38,7 @@ def to_channels_first(x: Tensor, layout: Layout) -> Tensor:
             f"expected tokens (B, N, C) with N = {N} on a grid of shape {layout}, got shape {tuple(x.shape)}; "
             f"set layer.layout to the new grid's shape"
         )
-    return x.movedim(-1, 1).unflatten(2, layout)
+    return x.movedim(-1, 1).reshape(x.shape[0], x.shape[2], *layout)
 
 
 def from_channels_first(y: Tensor, shape: Size, layout: Layout) -> Tensor:

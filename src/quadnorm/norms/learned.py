@@ -45,7 +45,7 @@ class ResConditioned(LayerNorm):
         y = super().forward(x, weights)
         first = self.layout == "first"
         spatial = self.layout if isinstance(self.layout, tuple) else (x.shape[2:] if first else x.shape[1:-1])
-        like = self.condition[0].weight
+        like: Tensor = self.condition[0].weight  # type: ignore[assignment]
         size = torch.zeros(1, dtype=like.dtype, device=like.device)
         for n in spatial:
             size = size + torch.log2(torch.full_like(size, n)) / (8 * len(spatial))

@@ -22,7 +22,7 @@ __all__ = [
     "set_num_threads",
 ]
 
-MAX_THREADS: int = config.NUMBA_NUM_THREADS
+MAX_THREADS: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
 
 BLOCK = 16384  # samples per partial sum: 64 KiB of float32, so the second pass over a block finds it in the L2 cache
 
@@ -143,7 +143,7 @@ def forward_rows(x, w, gamma, beta, eps, centre, y, stats):  # type: ignore[no-u
         mean, variance = _merge(parts, 0, D * K, centre)
         _store(stats, b, g, mean, variance, eps)
         high, low, rstd = stats[0, b, g], stats[1, b, g], stats[2, b, g]
-        for c in range(g * D, (g + 1) * D):
+        for c in range((g + 1) * D - 1, g * D - 1, -1):  # backwards: the last channels are still in the cache
             _apply(x[b, c], y[b, c], high, low, rstd * gamma[c], beta[c])
 
 
@@ -220,7 +220,7 @@ def backward_rows(g, x, w, gamma, stats, centre, dx, sums):  # type: ignore[no-u
             sums[1, b, c] = (sx - low * s) * rstd
         offset, slope = _coefficients(stats, sums, gamma, b, group, D, centre)
         ws = w[b if w.shape[0] > 1 else 0]
-        for c in range(group * D, (group + 1) * D):
+        for c in range((group + 1) * D - 1, group * D - 1, -1):
             _gradient(x[b, c], g[b, c], ws, dx[b, c], high, stats[2, b, group] * gamma[c], offset, slope)
 
 

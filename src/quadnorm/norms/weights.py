@@ -76,18 +76,18 @@ def blended(w: Tensor, alpha: float | Tensor) -> Tensor:
 
 
 def without_fill_values(x: Tensor, w: Tensor) -> Tensor:
-    """x with NaN, infinite and fill values at absent samples (w = 0) read as 0; everything else untouched."""
+    """Input x with NaN, infinite and fill values at absent samples (w = 0) read as 0; everything else untouched."""
     if inspectable(w) and not bool((w == 0).any()):
         return x
     fill = (w == 0).reshape(-1, 1, *x.shape[2:]) & ~(x.detach().abs() < FILL)
     return torch.where(fill, torch.zeros((), dtype=x.dtype, device=x.device), x)
 
 
-def inspectable(t: Tensor) -> bool:
-    """Whether values can be looked at: not in a trace, on the meta device, in a fake or other subclass, or under a functorch transform."""
-    if torch.compiler.is_compiling() or t.device.type == "meta" or type(t) not in (Tensor, torch.nn.Parameter):
+def inspectable(*tensors: Tensor | None) -> bool:
+    """Whether values can be looked at: no trace, no meta or fake tensor or other subclass, no functorch transform."""
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return False
-    return not torch._C._functorch.is_functorch_wrapped_tensor(t)
+    return all(t is None or ((type(t) is Tensor or type(t) is torch.nn.Parameter) and not t.is_meta) for t in tensors)
 
 
 @lru_cache(maxsize=256)

@@ -20,8 +20,10 @@ def build(**options):
 
 @pytest.mark.parametrize(
     "norm",
-    ["none", "layer", "token", "instance", "group:4", "rms", "quad", "blend", "blend:learned", "anchored:9:instance"]
-    + ["quadrms", "learnablequad", "resconditioned", "quadband"],
+    (
+        "none layer token instance group:4 rms quad blend blend:learned anchored:9:instance quadrms learnablequad "
+        "resconditioned quadband"
+    ).split(),
 )
 def test_every_norm(norm):
     model = build(norm=norm, measure="trapezoid")

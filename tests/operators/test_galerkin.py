@@ -16,7 +16,7 @@ def places(*shape):
 
 
 def attention_in_loops(a, x, r, w):
-    """x (N, C), r (N, d), w (N,): per head coordinates before q, k, v; G = Σ_j w_j k_j v_jᵀ, y_j = Gᵀ q_j; output map."""
+    """x (N, C), r (N, d), w (N,): per head coordinates before q, k, v; G = Σ_j w_j k_j v_jᵀ; Gᵀ q_j; output map."""
     N, C = x.shape
     d = C // a.heads
     heads = []

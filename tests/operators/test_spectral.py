@@ -17,7 +17,7 @@ D = torch.float64
 
 
 def waves_written_out(layer, x, turns, weights, nyquist=None):
-    """y(j) = Σ_k c_k Re(W_kᵀ X_k e^{2πi k·s_j}), X_k = Σ_j w_j x_j e^{−2πi k·s_j}: one wave at a time, complex numbers."""
+    """y(j) = Σ_k c_k Re(W_kᵀ X_k e^{2πi k·s_j}), X_k = Σ_j w_j x_j e^{−2πi k·s_j}, one wave at a time."""
     grid = torch.stack(torch.meshgrid(*turns, indexing="ij"), -1)  # (*n, d)
     y = torch.zeros(x.shape[0], layer.out_channels, *x.shape[2:], dtype=D)
     for k, W in zip(layer.wavenumbers().flatten(0, -2), layer.full_weight(), strict=True):

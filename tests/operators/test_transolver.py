@@ -13,7 +13,7 @@ D = torch.float64
 
 
 def attention_in_loops(a, x, w, eps):
-    """x (N, C), w (N,) summing to 1: soft slices, their weighted averages, softmax attention per head, back to the samples."""
+    """x (N, C), w (N,) summing to 1: soft slices, their averages, softmax attention per head, back to the samples."""
     N, C = x.shape
     G, d = a.slice.weight.shape[0], C // a.heads
     s = torch.stack([torch.softmax((a.slice.weight @ x[j] + a.slice.bias) / 0.5, 0) for j in range(N)])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import typer
 
-from quadnorm.cli import bench, data, study, train
+from quadnorm.cli import bench, data, doctor, study, train
 
 app = typer.Typer(
     name="quadnorm",
@@ -19,6 +19,7 @@ app.add_typer(data.app, name="data")
 app.command(name="train")(train.train)
 app.command(name="eval")(train.evaluate)
 app.add_typer(bench.app, name="bench")
+app.command(name="doctor")(doctor.doctor)
 
 
 @app.callback()

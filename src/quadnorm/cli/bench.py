@@ -1,6 +1,7 @@
 """``quadnorm bench``: speed as ratios to named peers, measured in one process."""
 
 import json
+import math
 from importlib import import_module
 from typing import Annotated
 
@@ -11,25 +12,49 @@ app = typer.Typer(help="Measure speed and memory against named peers in the same
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Scale = Annotated[float, typer.Option(help="Shrink the problem sizes, for a quick look (1 = full size).", min=1e-4)]
 
+BENCHMARKS = {
+    "measures": "Voronoi cells of 10⁶ points and lumping of 10⁶ tetrahedra, against scipy and plain loops.",
+    "norms": "QuadNorm against native GroupNorm and the paper's listing: time, memory, growth, torch.compile.",
+    "operators": "Training steps of FNO and Transolver against neuraloperator and plain forms; growth; memory.",
+    "problems": "Samples per second of the PDE problems, against sparse direct solves.",
+    "adapt": "An anchored model's forward pass against the original's.",
+    "studies": "Throughput of a study with two worker processes against one.",
+}
 
-@app.command()
-def measures(as_json: Json = False, scale: Scale = 1.0) -> None:
-    """Voronoi cells of 10⁶ points and lumping of 10⁶ tetrahedra, against scipy and plain loops."""
-    _show("measures", as_json, scale=scale)
+
+def _command(name: str, about: str) -> None:
+    def bench(as_json: Json = False, scale: Scale = 1.0) -> None:
+        _show([name], as_json, scale)
+
+    app.command(name=name, help=about)(bench)
+
+
+for _name, _about in BENCHMARKS.items():
+    _command(_name, _about)
 
 
 @app.command(name="all")
-def everything(as_json: Json = False) -> None:
+def everything(as_json: Json = False, scale: Scale = 1.0) -> None:
     """Run every benchmark."""
-    for name in ("measures",):
-        _show(name, as_json)
+    _show(list(BENCHMARKS), as_json, scale)
 
 
-def _show(name: str, as_json: bool, **options: float) -> None:
-    rows = import_module(f"quadnorm.bench.{name}").run(**options)
+def _show(names: list[str], as_json: bool, scale: float) -> None:
+    found = {}
+    for name in names:
+        found[name] = import_module(f"quadnorm.bench.{name}").run(scale=scale)
+        if not as_json:
+            _table(name, found[name])
     if as_json:
-        print(json.dumps({"benchmark": name, "rows": rows}, indent=2))
-        return
+        rows = [{"benchmark": name, **{k: _plain(v) for k, v in row.items()}} for name in names for row in found[name]]
+        print(json.dumps({"scale": scale, "rows": rows}, indent=2))
+
+
+def _plain(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _table(name: str, rows: list[dict[str, object]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -43,6 +68,6 @@ def _show(name: str, as_json: bool, **options: float) -> None:
 
 
 def _cell(value: object) -> str:
-    if value is None:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return f"{value:.3g}" if isinstance(value, float) else str(value)

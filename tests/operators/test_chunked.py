@@ -20,10 +20,22 @@ def build(**options):
 
 @pytest.mark.parametrize(
     "norm",
-    (
-        "none layer token instance group:4 rms quad blend blend:learned anchored:9:instance quadrms learnablequad "
-        "resconditioned quadband"
-    ).split(),
+    [
+        "none",
+        "layer",
+        "token",
+        "instance",
+        "group:4",
+        "rms",
+        "quad",
+        "blend",
+        "blend:learned",
+        "anchored:9:instance",
+        "quadrms",
+        "learnablequad",
+        "resconditioned",
+        "quadband",
+    ],
 )
 def test_every_norm(norm):
     model = build(norm=norm, measure="trapezoid")

@@ -5,11 +5,11 @@ import pickle
 
 import pytest
 import torch
+from norm_reference import counting_weights, reference, trapezoid_weights
 from torch import nn
 
 from quadnorm.measures import Anchored, Blend, Grid, Weights
 from quadnorm.norms import AnchoredNorm, BlendQuadNorm, QuadNorm, QuadRMSNorm, quad_norm
-from norm_reference import counting_weights, reference, trapezoid_weights
 
 # PyTorch's own forward-mode rules are scripted on first use, and it warns about itself.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")

@@ -118,7 +118,7 @@ def test_bad_specs():
 
 
 def test_learned_alpha_learns():
-    """On a field with a boundary spike the output depends on α, and its gradient has the sign of a finite difference."""
+    """On a field with a boundary spike the output depends on α; its gradient is that of a central difference."""
     x = torch.randn(2, 4, 9, dtype=torch.float64)
     x[..., 0] += 4
     layer = BlendQuadNorm(4, 0.4, learn_alpha=True, dtype=torch.float64)

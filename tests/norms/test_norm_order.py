@@ -48,8 +48,8 @@ def test_order_between_grids(dim, mode, measure, low, high):
 
 
 def test_size_of_the_discrepancy():
-    """A rate is blind to a common factor. f = r on [0, 1] has mean ½ and variance 1/12; trapezoid on n nodes has the variance
-    1/12 + h²/6 (the error of ∫r² is h²/6), so y(1) = ½/√(1/12 + h²/6); counting has (n+1)/(12(n−1)).
+    """A rate is blind to a common factor. f = r on [0, 1] has mean ½ and variance 1/12; on n nodes trapezoid has the
+    variance 1/12 + h²/6 (the error of ∫r² is h²/6), so y(1) = ½/√(1/12 + h²/6); counting has (n+1)/(12(n−1)).
     """
     n = 11
     h = 1 / (n - 1)

@@ -1,7 +1,6 @@
 """Benchmark of the weighted norm, against PyTorch's GroupNorm with the same reduction and the paper's listing op by op.
 
-Every ratio is of medians taken in turns in one process. Shapes and modes are those of the issue; a last row per comparison
-holds the geometric mean of its ratios.
+Ratios are of medians taken in turns in one process. A last row per comparison holds their geometric mean.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ SHAPES = ((8, 32, 64, 64), (8, 64, 128, 128), (2, 64, 256, 256), (2, 32, 64, 64,
 
 
 def run(scale: float = 1.0, repeats: int = 15, compiled: bool = True) -> list[Row]:
-    """All rows. ``scale`` shrinks every spatial axis, ``compiled`` adds torch.compile (half a minute per shape and mode).
+    """All rows. ``scale`` shrinks every spatial axis, ``compiled`` adds torch.compile (seconds per shape and mode).
 
     >>> rows = run(scale=0.05, repeats=1, compiled=False)
     >>> rows[0]["name"], rows[0]["peer"]

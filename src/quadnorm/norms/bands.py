@@ -1,7 +1,7 @@
 """Norms that work on the spectrum of the activations: the paper's extended baselines, which it names without defining.
 
-The definitions are ours, chosen from the names and from the table: both kinds disturb the field already at the training resolution, and fall apart on
-finer grids, where modes appear that training never saw.
+The definitions are ours, chosen from the names and from the table: both kinds disturb the field already at the training
+resolution, and fall apart on finer grids, where modes appear that training never saw.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ def wavenumbers(spatial: tuple[int, ...], device: torch.device) -> Tensor:
 class SpectralNorm(QuadNorm):
     r"""Spectral normalization of the activations: every Fourier mode gets the same energy.
 
-    .. math:: \hat y_c(k) = \gamma_c\,\hat x_c(k) \Big/ \sqrt{\tfrac1C \textstyle\sum_{c'} |\hat x_{c'}(k)|^2 + \varepsilon} \;+\; \beta_c \text{ at } k = 0
+    .. math:: \hat y_c(k) = \gamma_c\,\frac{\hat x_c(k)}{\sqrt{\frac1C \sum_{c'} |\hat x_{c'}(k)|^2 + \varepsilon}}
+        \;+\; \beta_c \text{ at } k = 0
 
-    with x̂ the discrete Fourier transform divided by the number of samples. Not the spectral norm of a weight matrix. A finer grid has more
-    modes, and noise in them is lifted to unit energy. ``weights=`` is accepted and ignored: there is no spatial average.
+    with x̂ the discrete Fourier transform divided by the number of samples. Not the spectral norm of a weight matrix. A
+    finer grid has more modes, and noise in them is lifted to unit energy. ``weights=`` is accepted and ignored: there
+    is no spatial average.
 
     >>> y = SpectralNorm(4, eps=0.0)(torch.randn(2, 4, 8))
     >>> round(torch.fft.rfft(y, norm="forward").abs().square().mean().item(), 4)
@@ -58,12 +60,13 @@ class RIBandNorm(QuadNorm):
 
     .. math:: y_c = \gamma_c \sum_{b} a_{cb}\,\frac{x_{cb} - \mu_{cb}}{\sqrt{v_{cb} + \varepsilon}} + \beta_c
 
-    x_cb is the part of channel c with wavenumbers in band b: {0}, [1, 2), [2, 4), [4, 8), …, the last of ``bands`` open. Band edges are
-    in cycles per domain and moments are averages, so neither depends on the resolution by itself; a_cb are learned gains, initially 1. The
-    transform assumes a periodic field, and the empty upper bands of a coarse grid are lifted to unit variance on a fine one.
+    x_cb is the part of channel c with wavenumbers in band b: {0}, [1, 2), [2, 4), [4, 8), …, the last of ``bands``
+    open. Band edges are in cycles per domain and moments are averages, so neither depends on the resolution by itself;
+    a_cb are learned gains, initially 1. The transform assumes a periodic field, and the empty upper bands of a coarse
+    grid are lifted to unit variance on a fine one.
 
     >>> y = RIBandNorm(2, bands=3, eps=1e-9)(torch.randn(1, 2, 16))
-    >>> [round(v, 4) for v in y.var(-1, correction=0).flatten().tolist()]  # bands 1 and 2 with unit variance each; band 0 is constant
+    >>> [round(v, 4) for v in y.var(-1, correction=0).flatten().tolist()]  # bands 1 and 2; band 0 is constant
     [2.0, 2.0]
     """
 

@@ -1,7 +1,8 @@
 """The norms the paper compares with, under the calling convention of :class:`quadnorm.QuadNorm`.
 
-All take (B, C, *spatial) and accept ``weights=``. Those that average over space count samples: of given weights they use only which samples
-are there (w > 0). They are the same core with the counting measure, so that anchoring can set their ``measure`` too.
+All take (B, C, *spatial) and accept ``weights=``. Those that average over space count samples: of given weights they
+use only which samples are there (w > 0). They are the same core with the counting measure, so that anchoring can set
+their ``measure`` too.
 """
 
 from __future__ import annotations
@@ -109,7 +110,9 @@ class RMSNorm(CountingNorm):
 
 
 class TokenNorm(nn.Module):
-    """Token-wise LayerNorm: each sample by the mean and variance of its own C channels. No spatial average, so weights do not matter.
+    """Token-wise LayerNorm: each sample by the mean and variance of its own C channels.
+
+    There is no spatial average, so weights do not matter.
 
     >>> x = torch.randn(2, 8, 5, 5)
     >>> y = TokenNorm(8)(x)

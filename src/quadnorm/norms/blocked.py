@@ -1,10 +1,12 @@
-"""The kernel in torch operations, for every device and dtype: blocks that stay in the cache instead of temporaries as large as x.
+"""The kernel in torch operations, for every device and dtype: blocks in the cache instead of temporaries as large as x.
 
-A CPU block holds :data:`BLOCK` numbers; other devices take everything at once. Shapes as in :mod:`quadnorm.norms.formula`, with x and g
-contiguous (B, C, N). Statistics are one tensor (3, B, G) with high and low part of the mean and the reciprocal standard deviation.
+A CPU block holds :data:`BLOCK` numbers; other devices take everything at once. Shapes as in
+:mod:`quadnorm.norms.formula`, with x and g contiguous (B, C, N). Statistics are one tensor (3, B, G) with high and low
+part of the mean and the reciprocal standard deviation.
 
-Where the mean is of the size of the standard deviation, as it is inside most networks, a·x + b loses nothing against (x − μ)·rstd, and PyTorch's own
-batch-norm kernels, told these statistics, write the output and its gradient in one sweep each.
+Where the mean is of the size of the standard deviation, as it is inside most networks, a·x + b loses nothing against (x
+− μ)·rstd, and PyTorch's own batch-norm kernels, told these statistics, write the output and its gradient in one sweep
+each.
 """
 
 from collections.abc import Iterator
@@ -84,7 +86,7 @@ def backward(
 
 
 def _moderate(x: Tensor, stats: Tensor, eps: float) -> bool:
-    """Whether the native kernels serve: a CPU, a dtype that needs no other for its statistics, and no large or constant offset."""
+    """Whether the native kernels serve: on a CPU, in the statistics' dtype, without a large or constant offset."""
     if x.device.type != "cpu" or x.dtype != stats.dtype or x.numel() == 0:
         return False
     mean, rstd = stats[0], stats[2]
@@ -218,7 +220,8 @@ def _statistics(x: Tensor, w: Tensor, eps: float, centre: bool, buffers: _Buffer
     high = _pivot(x, w).to(buffers.dtype)
     low, variance = _shifted_moments(x, w, high, buffers)
     far = low * low > 4 * variance
-    # The pivot was untypical, and the large difference cost digits: once more, from the mean. Elsewhere than on a CPU asking costs more than doing.
+    # The pivot was untypical, and the large difference cost digits: once more, from the mean. Elsewhere than on a CPU
+    # asking costs more than doing.
     if x.device.type != "cpu" or bool(far.any()):
         high = high + low
         low, variance = _shifted_moments(x, w, high, buffers)
@@ -230,7 +233,7 @@ def _statistics(x: Tensor, w: Tensor, eps: float, centre: bool, buffers: _Buffer
 
 
 def _pivot(x: Tensor, w: Tensor) -> Tensor:
-    """A typical sample of each row that is there (R,): the median of nine. A sample, so that constant rows deviate by exactly 0."""
+    """A typical sample of each row (R,): the median of nine. A sample, so that constant rows deviate by exactly 0."""
     N = x.shape[2]
     spread = torch.arange(1, 18, 2, device=x.device) * N // 18
     if x.device.type == "cpu" and bool((w[..., spread] > 0).all()):

@@ -1,7 +1,8 @@
 """The one entrance to the weighted core.
 
-Eager tensors go through the custom op ``quadnorm::norm``, whose backward keeps only x, the weights and the statistics. Traces
-(``torch.compile``, ``torch.export``) and forward-mode AD see the plain formula instead: compilers fuse it well, and it has all derivatives.
+Eager tensors go through the custom op ``quadnorm::norm``, whose backward keeps only x, the weights and the statistics.
+Traces (``torch.compile``, ``torch.export``) and forward-mode AD see the plain formula instead: compilers fuse it well,
+and it has all derivatives.
 """
 
 from typing import Any
@@ -37,8 +38,9 @@ def normalize(
 
 
 def _needs_formula(*tensors: Tensor | None) -> bool:
-    """Whether a tangent, or a functorch transform that differentiates, is among the tensors: a custom op knows neither."""
-    if any(t is not None and forward_ad.unpack_dual(t).tangent is not None for t in tensors):  # type: ignore[no-untyped-call]
+    """Whether a tangent or a functorch transform that differentiates is involved: a custom op knows neither."""
+    unpack: Any = forward_ad.unpack_dual
+    if any(t is not None and unpack(t).tangent is not None for t in tensors):
         return True
     if not torch._C._are_functorch_transforms_active():
         return False

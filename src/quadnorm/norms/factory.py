@@ -47,20 +47,23 @@ def norm_names() -> list[str]:
 def make_norm(spec: NormSpec, num_features: int, **options: Any) -> nn.Module:
     """A norm for ``num_features`` channels.
 
-    ``spec`` is a name with words after colons, a class or partial that takes the number of channels first, or None for no norm:
+    ``spec`` is a name with words after colons, a class or partial that takes the number of channels first, or None for
+    no norm:
 
-    =====================================  =============================================================================================
+    =====================================  ============================================================================
     ``none``, ``layer``, ``token``,        the paper's baselines; ``group:4`` has 4 groups
     ``instance``, ``group``, ``rms``
-    ``quad``                               :class:`QuadNorm` in layer mode; ``quad:instance``, ``quad:group:8``, ``quad:simpson``,
+    ``quad``                               :class:`QuadNorm` in layer mode; ``quad:instance``, ``quad:group:8``,
+    ``quad:simpson``,
                                            ``quad:instance:midpoint``
-    ``blend``                              :class:`BlendQuadNorm`, α = 0.3; ``blend:0.1``, ``blend:learned``, ``blend:0.3:simpson``
+    ``blend``                              :class:`BlendQuadNorm`, α = 0.3; ``blend:0.1``, ``blend:learned``,
+    ``blend:0.3:simpson``
     ``anchored:33``, ``anchored:33x65``    :class:`AnchoredNorm` of a training grid; ``anchored:33:instance``
     ``quadrms``                            :class:`QuadRMSNorm`; words as for ``quad``
     ``resconditioned``, ``learnablequad``  learned variants
     ``spectral``, ``riband``,              spectral variants
     ``quadband``
-    =====================================  =============================================================================================
+    =====================================  ============================================================================
 
     ``options`` go to the constructor, as in ``make_norm("quad", 32, layout="last")``.
 
@@ -73,7 +76,8 @@ def make_norm(spec: NormSpec, num_features: int, **options: Any) -> nn.Module:
         return parse(spec)(num_features, **options)
     if isinstance(spec, nn.Module):
         raise TypeError(
-            f"got the module {type(spec).__name__} itself, which several places would then share; pass its class, a partial or a name"
+            f"got the module {type(spec).__name__} itself, which several places would then share; "
+            f"pass its class, a partial or a name"
         )
     if not callable(spec):
         raise TypeError(f"a norm is given by a name, a class, a partial or None, got {spec!r}")

@@ -1,9 +1,11 @@
 """The weighted normalization as one formula in plain torch operations, and its derivatives.
 
-This is the definition that every kernel is tested against. It is differentiable to any order and in both modes, can be batched by
+This is the definition that every kernel is tested against. It is differentiable to any order and in both modes, can be
+batched by
 ``vmap`` and traced; eager training takes the kernels instead, which save less and run faster.
 
-Shapes throughout the core: x (B, C, *spatial) with N samples, w (1 or B, N) with Σ w = 1 in each row, G groups of D = C/G channels.
+Shapes throughout the core: x (B, C, *spatial) with N samples, w (1 or B, N) with Σ w = 1 in each row, G groups of D =
+C/G channels.
 """
 
 import torch
@@ -35,7 +37,7 @@ def pivot(x: Tensor, w: Tensor) -> Tensor:
 def deviations(x: Tensor, w: Tensor, groups: int, eps: float, centre: bool) -> tuple[Tensor, Tensor]:
     """Deviations x − μ (B, G, D, N) in the statistics' dtype and rstd = (v + ε)^(−1/2) (B, G, 1, 1).
 
-    μ = (1/D) Σ w x and v = (1/D) Σ w (x − μ)², both over the D channels and N samples of a group; without centring μ = 0.
+    μ = (1/D) Σ w x and v = (1/D) Σ w (x − μ)², over the D channels and N samples of a group; without centring μ = 0.
     """
     B, C = x.shape[:2]
     xs = x.reshape(B, groups, C // groups, w.shape[-1]).to(statistics_dtype(x))

@@ -24,22 +24,24 @@ def quad_norm(
     r"""Normalize each group of channels by its mean and variance under the weights.
 
     .. math:: y = \gamma\,\frac{x - \mu}{\sqrt{v + \varepsilon}} + \beta, \qquad
-        \mu = \frac1D\sum_{c,i} p_i\,x_{ci}, \quad v = \frac1D\sum_{c,i} p_i\,(x_{ci}-\mu)^2, \quad p_i = w_i / \textstyle\sum_j w_j
+        \mu = \frac1D\sum_{c,i} p_i\,x_{ci}, \quad v = \frac1D\sum_{c,i} p_i\,(x_{ci}-\mu)^2, \quad p_i = w_i/\sum_j w_j
 
-    over the D = C/num_groups channels c of a group and all samples i. ``num_groups=1`` is the weighted LayerNorm over (C, \*spatial),
+    over the D = C/num_groups channels c of a group and all samples i. ``num_groups=1`` is the weighted LayerNorm over
+    (C, \*spatial),
     ``num_groups=C`` the weighted InstanceNorm.
 
     Args:
         x: (B, C, \*spatial), any number of spatial axes.
-        weights: (\*spatial) for all, or (B, \*spatial) for each; nonnegative, any scale. 0 means that the sample is absent: it does not enter
-            the statistics, and NaN, infinite or fill values (beyond 1e15) there are read as 0. Its own output is normalized like the others.
-            Also a measure. May require grad.
+        weights: (\*spatial) for all, or (B, \*spatial) for each; nonnegative, any scale. 0 means that the sample is
+            absent: it does not enter the statistics, and NaN, infinite or fill values (beyond 1e15) there are read as
+            0. Its own output is normalized like the others. Also a measure. May require grad.
         num_groups: number of groups; divides C.
         weight, bias: γ and β per channel, (C,).
         eps: added to the variance.
 
-    Statistics are taken in float32 (float64 for float64 input), the output has x's dtype. Weights that are all zero for a batch entry raise
-    a ValueError; in a trace, where values cannot be looked at, such an entry gets finite values without meaning.
+    Statistics are taken in float32 (float64 for float64 input), the output has x's dtype. Weights that are all zero for
+    a batch entry raise a ValueError; in a trace, where values cannot be looked at, such an entry gets finite values
+    without meaning.
 
     >>> x = torch.tensor([[[0.0, 1.0, 2.0]]])
     >>> quad_norm(x, torch.tensor([1.0, 2.0, 1.0]), eps=0.0)
@@ -60,7 +62,8 @@ def checked(x: Tensor, num_groups: int, num_features: int | None = None) -> tupl
     """The spatial shape of x (B, C, *spatial), or an error that says what is wrong with it."""
     if not x.is_floating_point():
         raise TypeError(
-            f"expected a real floating-point tensor, got {x.dtype}; use x.float(), or real and imaginary parts as channels"
+            f"expected a real floating-point tensor, got {x.dtype}; "
+            f"use x.float(), or real and imaginary parts as channels"
         )
     if x.ndim < 3:
         raise ValueError(f"expected (B, C, *spatial) with at least one spatial axis, got shape {tuple(x.shape)}")
@@ -137,7 +140,8 @@ def _ragged_inputs(
     w = w if w.is_floating_point() else w.to(statistics_dtype(x))
     if tuple(w.shape) != (N,) or tuple(batch.shape) != (N,):
         raise ValueError(
-            f"weights and batch must have one entry for each of the {N} samples, got {tuple(w.shape)} and {tuple(batch.shape)}"
+            f"weights and batch must have one entry for each of the {N} samples, "
+            f"got {tuple(w.shape)} and {tuple(batch.shape)}"
         )
     if batch.dtype not in (torch.int64, torch.int32):
         raise TypeError(f"batch must hold the integer index of each sample's cloud, got {batch.dtype}")

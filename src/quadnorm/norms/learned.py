@@ -1,7 +1,8 @@
 """Norms with something to learn beyond γ and β: the paper's learnable baselines.
 
-The paper names ResConditioned and LearnableQuad without defining them; the definitions here are ours, chosen from the names and from how
-they behave in its table. The learned blend is :class:`quadnorm.BlendQuadNorm` with ``learn_alpha=True``.
+The paper names ResConditioned and LearnableQuad without defining them; the definitions here are ours, chosen from the
+names and from how they behave in its table. The learned blend is :class:`quadnorm.BlendQuadNorm` with
+``learn_alpha=True``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ class ResConditioned(LayerNorm):
 
     .. math:: y = (1 + s_c(\bar n))\,LN(x)_c + t_c(\bar n), \qquad (s, t) = \mathrm{MLP}(\log_2 \bar n / 8)
 
-    n̄ is the geometric mean of the samples per axis, LN the LayerNorm over (C, \*spatial) with its own γ and β, the MLP has one hidden layer of
+    n̄ is the geometric mean of the samples per axis, LN the LayerNorm over (C, \*spatial) with its own γ and β, the MLP
+    has one hidden layer of
     ``hidden`` units (tanh) and starts at s = t = 0. Trained at one resolution it has no reason to be right at another.
 
     >>> x = torch.randn(2, 4, 8, 8)
@@ -60,8 +62,9 @@ class LearnableQuad(QuadNorm):
 
     .. math:: w_i \propto q_i \prod_k \rho(r_{ik}), \qquad \rho = e^{\theta(r)}
 
-    q are the quadrature weights of ``measure`` and θ is piecewise linear on [0, 1] between ``knots`` learned values, the same on every axis, starting
-    at 0, where the layer is QuadNorm. The density is a function of position, not of the index, so the layer serves every resolution. With
+    q are the quadrature weights of ``measure`` and θ is piecewise linear on [0, 1] between ``knots`` learned values,
+    the same on every axis, starting at 0, where the layer is QuadNorm. The density is a function of position, not of
+    the index, so the layer serves every resolution. With
     ``weights=`` those take q's place; ρ is still evaluated at the positions of a grid with that many samples per axis.
 
     >>> x = torch.randn(2, 4, 8, 8)

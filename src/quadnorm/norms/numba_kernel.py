@@ -1,8 +1,8 @@
-"""The CPU kernel: weighted moments in one sweep, the output in another. The only file that imports numba; imported on first use.
+"""The CPU kernel: weighted moments in one sweep, the output in another. The only file here that imports numba.
 
-Numbers: lanes run in the input's precision, every block of samples ends in float64, blocks and channels are merged by Chan's formula. Reassociation
-is allowed only inside sums; infinities and NaN keep their meaning. A mean is stored as high + low part, so that (x − high) − low
-is right even where the mean is 10⁵ standard deviations.
+Numbers: lanes run in the input's precision, every block of samples ends in float64, blocks and channels are merged by
+Chan's formula. Reassociation is allowed only inside sums; infinities and NaN keep their meaning. A mean is stored as
+high + low part, so that (x − high) − low is right even where the mean is 10⁵ standard deviations.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SUM = {"reassoc", "contract", "nsz"}
 
 @njit(nogil=True, cache=True)
 def _pivot(x, w):  # type: ignore[no-untyped-def]
-    """A typical sample of the block: the median of three that are there. A sample, so that constant fields deviate by exactly 0."""
+    """A typical sample of the block: the median of three that are there. Constant fields deviate by exactly 0."""
     n = x.size
     found, a, b, c = 0, x[0], x[0], x[0]
     for third in range(3):

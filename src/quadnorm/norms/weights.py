@@ -10,12 +10,13 @@ from quadnorm.measures import Blend, Measure, Separable
 from quadnorm.measures.base import Shape
 from quadnorm.norms.formula import statistics_dtype
 
-# Beyond this a value at an absent sample is a fill value (NaN, netCDF's 9.97e36, …): its square could overflow and 0·∞ is NaN.
+# Beyond this a value at an absent sample is a fill value (NaN, netCDF's 9.97e36, …): its square could overflow and 0·∞
+# is NaN.
 FILL = 1e15
 
 
 def given_weights(weights: Any, x: Tensor, spatial: Shape) -> Tensor:
-    """Weights (*spatial), (B, *spatial) or with the samples flattened, as nonnegative (1 or B, N) in the statistics' dtype; not yet scaled."""
+    """Weights (*spatial), (B, *spatial) or with the samples flattened, checked, as (1 or B, N); not yet scaled."""
     w = torch.as_tensor(weights)
     if w.is_complex():
         raise TypeError(f"weights must be real numbers, got {w.dtype}")
@@ -34,7 +35,8 @@ def given_weights(weights: Any, x: Tensor, spatial: Shape) -> Tensor:
         flat = w.reshape(got[0], N)
     else:
         raise ValueError(
-            f"weights have shape {got}; expected one per sample, {spatial}, or one set for each of the {B} batch entries, {(B, *spatial)}"
+            f"weights have shape {got}; expected one per sample, {spatial}, "
+            f"or one set for each of the {B} batch entries, {(B, *spatial)}"
         )
     if inspectable(flat):
         _check(flat)
@@ -54,13 +56,13 @@ def _check(w: Tensor) -> None:
     if total <= 0:
         empty = (values.sum(1) <= 0).nonzero()[:, 0].tolist()
         raise ValueError(
-            f"all weights are zero for batch entries {empty[:10]}: nothing is left to average over; drop these entries, "
-            f"or give them weights"
+            f"all weights are zero for batch entries {empty[:10]}: nothing is left to average over; "
+            f"drop these entries, or give them weights"
         )
 
 
 def scaled(w: Tensor, dtype: torch.dtype) -> Tensor:
-    """Rows divided by their sums. A row of zeros (possible only where it could not be checked, in a trace) stays zero."""
+    """Rows divided by their sums. A row of zeros (possible only in a trace, which cannot check) stays zero."""
     w = w / w.detach().amax(1, keepdim=True).clamp_min(
         torch.finfo(w.dtype).tiny
     )  # weights of any scale: keep the sum representable

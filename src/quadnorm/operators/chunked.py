@@ -9,8 +9,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from quadnorm.norms.baselines import GroupNorm, InstanceNorm, LayerNorm, NoNorm, RMSNorm, TokenNorm
-from quadnorm.norms.layers import AnchoredNorm, BlendQuadNorm, QuadNorm, QuadRMSNorm
+from quadnorm.norms import (
+    AnchoredNorm,
+    BlendQuadNorm,
+    GroupNorm,
+    InstanceNorm,
+    LayerNorm,
+    NoNorm,
+    QuadNorm,
+    QuadRMSNorm,
+    RMSNorm,
+    TokenNorm,
+)
 from quadnorm.operators.domain import grid_shape, positions
 from quadnorm.operators.transforms import analyse_real, from_modes, synthesise_real, to_modes, with_constant
 

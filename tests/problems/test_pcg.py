@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import spsolve
 
 from quadnorm.problems import pcg
-from quadnorm.problems.stencil import NumpyKernels, kernels
+from quadnorm.problems.stencil import NumpyKernels, apply, inverse_pivots, kernels
 
 
 def matrix(a):
@@ -115,11 +115,41 @@ def test_compiled_and_plain_kernels_agree(monkeypatch):
     assert plain.residual.max() < 1e-11
 
 
+@pytest.mark.parametrize("n", [3, 4, 9, 10, 33, 64])
+def test_preconditioners_invert_the_laplacian(n):
+    """Up to a factor: the 5-point −Δ of the result, on nodes whose ring is zero, is a multiple of what went in."""
+    r = np.random.default_rng(n).standard_normal((n - 2, n - 2)).astype(np.float32)
+    made = [k.precondition(r.copy(), inverse_pivots(n - 2)).astype(np.float64) for k in (NumpyKernels(), kernels())]
+    for z, factor in zip(made, (2 * (n - 1), (n - 1) / 2), strict=True):  # DST-I twice; without its 2, four times less
+        back = apply(np.ones((n, n)), np.pad(z, 1)) / factor
+        assert np.abs(back - r).max() < 2e-4 * np.abs(r).max()
+
+
+def test_tolerance_below_rounding_stops_at_rounding():
+    got = pcg.solve(two_valued(129), tol=1e-14)
+    assert got.iterations[0] <= 35
+    assert got.residual[0] < 1e-12
+
+
+def test_a_force_that_is_not_finite_is_said():
+    with pytest.raises(ValueError, match="f holds NaN"):
+        pcg.solve(np.ones((1, 9, 9)), np.nan)
+
+
 def test_same_bits_on_any_number_of_workers():
     a = two_valued(65, count=6)
     alone = pcg.solve(a[4:5]).u[0]
     for workers in (1, 2, 4):
         assert (pcg.solve(a, workers=workers).u[4] == alone).all()
+
+
+@pytest.mark.parametrize("scale", [1e-60, 1e-6, 3e40])
+def test_linear_in_the_force_at_any_scale(scale):
+    a = two_valued(33)
+    f = np.random.default_rng(2).standard_normal(a.shape)
+    want, got = pcg.solve(a, f), pcg.solve(a, scale * f)
+    assert np.abs(got.u / scale - want.u).max() < 1e-11 * np.abs(want.u).max()
+    assert got.residual[0] < 4e-12
 
 
 def test_zero_force():

@@ -32,7 +32,7 @@ class Darcy(Problem):
     421² (measured against 841²).
     Restriction: "index" takes the nearest fine node for both fields, so a stays binary and the pair stays
     consistent; "cubic" does so for a and puts a bicubic spline through u.
-    Cost: about 65 ms at 421² on one core, 8 of them for the field; 1.6 MB of memory per sample, 0.9 MB on disk.
+    Cost: about 50 ms at 421² on one core, 8 of them for the field; 1.6 MB of memory per sample, 0.9 MB on disk.
     Left open by the paper: it uses the released files for its benchmark and does not say how its synthetic Darcy
     data are drawn. Chosen: the files' law. The release differs in two ways: its coefficient lives on cell centres,
     and its solution is splined back there, so that it is not zero on the outer ring.

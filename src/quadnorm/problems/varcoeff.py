@@ -27,7 +27,7 @@ class VarCoeff(Problem):
     residual are recorded.
     Restriction: a is its series summed at the grid's own nodes; u is the bicubic spline through the fine solution.
     Second order in the fine spacing: about 3·10⁻⁵ in L² at 257².
-    Cost: about 20 ms at 257² on one core.
+    Cost: about 12 ms at 257² on one core.
     Left open by the paper: the field's covariance and scale, the forcing, the fine grid. Chosen: as above.
     """
 

@@ -100,45 +100,50 @@ def plain_mlp(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, onto: T
     return affine(nn.functional.gelu(affine(x, w1, b1)), w2, b2, onto)
 
 
-def _blocks(x: Tensor, hidden: int) -> list[tuple[int, slice]]:
+def _blocks(x: Tensor, hidden: int) -> tuple[int, list[tuple[int, slice]]]:
+    """Points per block, and all blocks as (sample, points)."""
     step = max(64, BLOCK_BYTES * torch.get_num_threads() // (hidden * x.element_size()))
-    return [(b, slice(s, s + step)) for b in range(x.shape[0]) for s in range(0, x.shape[2], step)]
+    n = x.shape[2]
+    return min(step, n), [(b, slice(s, min(s + step, n))) for b in range(x.shape[0]) for s in range(0, n, step)]
 
 
 class _BlockedMLP(torch.autograd.Function):
+    # Everything is written into the same few buffers: new memory would not be in the cache.
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, onto: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, w1, b1, w2, b2)
-        y = x.new_empty(x.shape[0], w2.shape[0], x.shape[2])
         c1, c2 = b1[:, None], b2[:, None]
-        for b, s in _blocks(x, w1.shape[0]):
-            h = torch.addmm(c1, w1, x[b, :, s])
-            torch.ops.aten.gelu_(h)
-            if onto is None:
-                torch.addmm(c2, w2, h, out=y[b, :, s])
-            else:
-                torch.addmm(onto[b, :, s], w2, h, out=y[b, :, s])
-                y[b, :, s] += c2
+        y = c2.repeat(x.shape[0], 1, x.shape[2]) if onto is None else onto + c2
+        width, blocks = _blocks(x, w1.shape[0])
+        buffer = x.new_empty(w1.shape[0] * width)
+        for b, s in blocks:
+            h = buffer[: w1.shape[0] * (s.stop - s.start)].view(w1.shape[0], -1)
+            torch.mm(w1, x[b, :, s], out=h)
+            torch.ops.aten.gelu_(h.add_(c1))
+            y[b, :, s].addmm_(w2, h)
         return y
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        saved = ctx.saved_tensors
+        x, w1, b1, w2, b2 = saved = ctx.saved_tensors
         onto = g if ctx.needs_input_grad[5] else None
         if torch.is_grad_enabled():  # derivatives of the derivative: let autograd see the formula
             wanted = [t for t, need in zip(saved, ctx.needs_input_grad, strict=False) if need]
-            x, w1, b1, w2, b2 = saved
             found = iter(torch.autograd.grad(plain_mlp(x, w1, b1, w2, b2, None), wanted, g, create_graph=True))
             return *(next(found) if need else None for need in ctx.needs_input_grad[:5]), onto
-        x, w1, b1, w2, _ = saved
-        gx = torch.empty_like(x) if ctx.needs_input_grad[0] else None
+        gx = torch.empty_like(x, memory_format=torch.contiguous_format) if ctx.needs_input_grad[0] else None
         g1, gb1, g2 = (torch.zeros_like(t) for t in (w1, b1, w2))
-        c1 = b1[:, None]
-        for b, s in _blocks(x, w1.shape[0]):
+        width, blocks = _blocks(x, w1.shape[0])
+        buffers = x.new_empty(3, w1.shape[0] * width)
+        for b, s in blocks:
             xs, gs = x[b, :, s], g[b, :, s]
-            pre = torch.addmm(c1, w1, xs)
-            g2.addmm_(gs, nn.functional.gelu(pre).t())
-            gh = torch.ops.aten.gelu_backward(w2.t() @ gs, pre)
+            pre, act, gh = (t[: w1.shape[0] * xs.shape[1]].view(w1.shape[0], -1) for t in buffers)
+            torch.mm(w1, xs, out=pre).add_(b1[:, None])
+            torch.ops.aten.gelu.out(pre, out=act)
+            g2.addmm_(gs, act.t())
+            torch.mm(w2.t(), gs, out=act)
+            torch.ops.aten.gelu_backward.grad_input(act, pre, grad_input=gh)
             g1.addmm_(gh, xs.t())
             gb1 += gh.sum(1)
             if gx is not None:

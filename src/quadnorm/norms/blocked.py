@@ -1,20 +1,17 @@
-"""The kernel in torch operations, for every device and dtype: blocks in the cache instead of temporaries as large as x.
+"""The kernel in torch operations, for every device: blocks in the cache instead of temporaries as large as x.
 
-A CPU block holds :data:`BLOCK` numbers; other devices take everything at once. Shapes as in
-:mod:`quadnorm.norms.formula`, with x and g contiguous (B, C, N). Statistics are one tensor (3, B, G) with high and low
-part of the mean and the reciprocal standard deviation.
+A CPU block holds :data:`BLOCK` numbers per thread; other devices take everything at once. Shapes as in
+:mod:`quadnorm.norms.formula`, with x and g contiguous (B, C, N) in float32 or float64. Statistics are one tensor
+(3, B, G) with the high and low part of the mean and the reciprocal standard deviation.
 
-Where the mean is of the size of the standard deviation, as it is inside most networks, a·x + b loses nothing against (x
-− μ)·rstd, and PyTorch's own batch-norm kernels, told these statistics, write the output and its gradient in one sweep
-each.
+Where the mean is of the size of the standard deviation, as it is inside most networks, a·x + b loses nothing against
+(x − μ)·rstd, and PyTorch's own batch-norm kernels, told these statistics, write output and gradient in one sweep each.
 """
 
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor
-
-from quadnorm.norms.formula import statistics_dtype
 
 BLOCK = 2**17  # numbers per thread, half a MiB of float32: a block and its buffer fit a common L2 cache
 MODERATE = 16  # |mean| over standard deviation up to which a·x + b is as good: the error grows by this factor
@@ -25,10 +22,10 @@ def forward(
 ) -> tuple[Tensor, Tensor]:
     """Output (B, C, N) and statistics (3, B, G)."""
     B, C, N = x.shape
-    D, dtype = C // groups, statistics_dtype(x)
-    stats = torch.empty(3, B * groups, dtype=dtype, device=x.device)
+    D = C // groups
+    stats = torch.empty(3, B * groups, dtype=x.dtype, device=x.device)
     xr = x.reshape(B * groups, D, N)
-    buffers = _Buffers(xr, dtype, 1 if centre else 2)
+    buffers = _Buffers(xr, 1)
     for rows in _rows(xr):
         stats[:, rows] = _statistics(xr[rows], _row_weights(w, rows, groups), eps, centre, buffers)
     if _moderate(x, stats, eps):
@@ -53,19 +50,19 @@ def backward(
         return _native_gradient(g, x, w, weight, stats, centre)
     B, C, N = x.shape
     groups = stats.shape[2]
-    D, dtype = C // groups, stats.dtype
+    D = C // groups
     dx = torch.empty_like(x)
-    sums = torch.empty(2, B * groups, D, dtype=dtype, device=x.device)
+    sums = torch.empty(2, B * groups, D, dtype=x.dtype, device=x.device)
     xr, gr, dr = (t.reshape(B * groups, D, N) for t in (x, g, dx))
     flat = stats.reshape(3, B * groups)
-    buffers = _Buffers(xr, dtype, 3)
+    buffers = _Buffers(xr, 2)
     for rows in _rows(xr):
         high, low, rstd = flat[:, rows, None, None]
         ws = _row_weights(w, rows, groups)
         sums[:, rows] = 0
         for part in _parts(xr[rows]):
             d = buffers.deviations(xr[rows][part], high, 0)
-            gs = buffers.load(gr[rows][part], 2)
+            gs = gr[rows][part]
             sums[0, rows][part[:2]] += gs.sum(2)
             sums[1, rows][part[:2]] += torch.mul(d, gs, out=buffers[1, d.shape]).sum(2)
         sums[1, rows] = (sums[1, rows] - low[:, 0] * sums[0, rows]) * rstd[:, 0]
@@ -75,19 +72,14 @@ def backward(
         offset = (-h if centre else 0) - slope * low
         for part in _parts(xr[rows]):
             d = buffers.deviations(xr[rows][part], high, 0)
-            gs = buffers.load(gr[rows][part], 2)
             d.mul_(slope).add_(offset).mul_(ws[..., part[2]])
-            out = dr[rows][part]
-            if out.dtype == dtype:
-                torch.mul(gs, scale[:, part[1]], out=out).add_(d)
-            else:
-                out.copy_(d.addcmul_(gs, scale[:, part[1]]))
+            torch.mul(gr[rows][part], scale[:, part[1]], out=dr[rows][part]).add_(d)
     return dx, sums.reshape(2, B, C)
 
 
 def _moderate(x: Tensor, stats: Tensor, eps: float) -> bool:
-    """Whether the native kernels serve: on a CPU, in the statistics' dtype, without a large or constant offset."""
-    if x.device.type != "cpu" or x.dtype != stats.dtype or x.numel() == 0:
+    """Whether the native kernels serve: on a CPU, without a large or constant offset."""
+    if x.device.type != "cpu" or x.numel() == 0:
         return False
     mean, rstd = stats[0], stats[2]
     variance = rstd.square().reciprocal() - eps
@@ -122,7 +114,7 @@ def _native_gradient(
     slope = -rstd.square() * h[1]
     offset = (-rstd * h[0] if centre else 0) - slope * mean.reshape(B * groups, D)[:, :1, None]
     xr, dr = x.reshape(B * groups, D, N), dx.reshape(B * groups, D, N)
-    buffers = _Buffers(xr, stats.dtype, 1)
+    buffers = _Buffers(xr, 1)
     for rows in _rows(xr):
         ws = _row_weights(w, rows, groups)
         for part in _parts(xr[rows]):
@@ -143,22 +135,17 @@ def _native(stats: Tensor) -> tuple[Tensor, Tensor]:
 class _Buffers:
     """Scratch space for one block, made once."""
 
-    def __init__(self, x: Tensor, dtype: torch.dtype, number: int) -> None:
+    def __init__(self, x: Tensor, number: int) -> None:
         largest = next(_rows(x), slice(0))  # the first of everything is the largest
         size = x[largest][_parts(x[largest])[0]].numel()
-        self.dtype = dtype
-        self.space = [torch.empty(size, dtype=dtype, device=x.device) for _ in range(number)]
+        self.space = [torch.empty(size, dtype=x.dtype, device=x.device) for _ in range(number)]
 
     def __getitem__(self, key: tuple[int, torch.Size]) -> Tensor:
         k, shape = key
         return self.space[k][: shape.numel()].view(shape)
 
     def deviations(self, x: Tensor, high: Tensor, k: int) -> Tensor:
-        out = self[k, x.shape]
-        return torch.sub(x, high, out=out) if x.dtype == self.dtype else out.copy_(x).sub_(high)
-
-    def load(self, g: Tensor, k: int) -> Tensor:
-        return g if g.dtype == self.dtype else self[k, g.shape].copy_(g)
+        return torch.sub(x, high, out=self[k, x.shape])
 
 
 def _limit(x: Tensor) -> int:
@@ -214,10 +201,10 @@ def _weighted_sum(x: Tensor, w: Tensor) -> Tensor:
 def _statistics(x: Tensor, w: Tensor, eps: float, centre: bool, buffers: _Buffers) -> Tensor:
     """High and low part of the mean, and rstd, of rows x (R, D, N): (3, R)."""
     if not centre:
-        square = _second_moments(x, w, None, buffers)
+        square = _second_moments(x, w, buffers)
         zero = torch.zeros_like(square)
         return torch.stack([zero, zero, torch.rsqrt(square + eps)])
-    high = _pivot(x, w).to(buffers.dtype)
+    high = _pivot(x, w)
     low, variance = _shifted_moments(x, w, high, buffers)
     far = low * low > 4 * variance
     # The pivot was untypical, and the large difference cost digits: once more, from the mean. Elsewhere than on a CPU
@@ -259,10 +246,10 @@ def _shifted_moments(x: Tensor, w: Tensor, high: Tensor, buffers: _Buffers) -> t
     return low, (torch.cat(seconds, 1).sum(1) / total - low.square()).clamp_min(0)
 
 
-def _second_moments(x: Tensor, w: Tensor, high: Tensor | None, buffers: _Buffers) -> Tensor:
+def _second_moments(x: Tensor, w: Tensor, buffers: _Buffers) -> Tensor:
     """Mean of x² under the weights for each row (R,)."""
-    total = torch.zeros(x.shape[0], dtype=buffers.dtype, device=x.device)
+    total = torch.zeros(x.shape[0], dtype=x.dtype, device=x.device)
     for part in _parts(x):
-        d = buffers.load(x[part], 0)
-        total += _weighted_sum(torch.mul(d, d, out=buffers[1, d.shape]), w[..., part[2]]).sum(1)
+        d = x[part]
+        total += _weighted_sum(torch.mul(d, d, out=buffers[0, d.shape]), w[..., part[2]]).sum(1)
     return total / x.shape[1]

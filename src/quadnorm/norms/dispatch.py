@@ -120,7 +120,10 @@ def _not_threadsafe() -> bool:
 def forward(
     x: Tensor, w: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int, eps: float, centre: bool
 ) -> tuple[Tensor, Tensor]:
-    """See :func:`quadnorm.norms.blocked.forward`; x (B, C, N) contiguous."""
+    """See :func:`quadnorm.norms.blocked.forward`; x (B, C, N) contiguous, of any floating dtype."""
+    if x.dtype in (torch.float16, torch.bfloat16):  # the float32 result, rounded: to the last bit, whatever the kernel
+        y, stats = forward(x.float(), w, weight, bias, groups, eps, centre)
+        return y.to(x.dtype), stats
     if x.numel() == 0 or not numba_serves(x):
         return blocked.forward(x, w, weight, bias, groups, eps, centre)
     B, C, _ = x.shape
@@ -135,7 +138,10 @@ def forward(
 def backward(
     g: Tensor, x: Tensor, w: Tensor, weight: Tensor | None, stats: Tensor, eps: float, centre: bool
 ) -> tuple[Tensor, Tensor]:
-    """See :func:`quadnorm.norms.blocked.backward`; g and x (B, C, N) contiguous."""
+    """See :func:`quadnorm.norms.blocked.backward`; g and x (B, C, N) contiguous, of any floating dtype."""
+    if x.dtype in (torch.float16, torch.bfloat16):
+        dx, sums = backward(g.float(), x.float(), w, weight, stats, eps, centre)
+        return dx.to(x.dtype), sums
     if x.numel() == 0 or not numba_serves(x):
         return blocked.backward(g, x, w, weight, stats, eps, centre)
     B, C, _ = x.shape

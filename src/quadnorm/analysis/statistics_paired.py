@@ -152,7 +152,7 @@ def tost(method: Runs, baseline: Runs, margin: float = 0.5, alpha: float = 0.05)
         return Equivalence(test.difference, nan, nan, margin, nan, False, test.n, test.note)
     if np.isfinite(test.t) and test.t != 0:
         try:
-            from statsmodels.stats.weightstats import ttost_paired  # type: ignore[import-untyped]
+            from statsmodels.stats.weightstats import ttost_paired
         except ImportError as error:
             raise ImportError("the equivalence test needs statsmodels: pip install 'quadnorm[bench]'") from error
         p = float(ttost_paired(*paired(method, baseline), -margin, margin)[0])

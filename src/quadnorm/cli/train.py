@@ -1,11 +1,13 @@
 """``quadnorm train`` and ``quadnorm eval``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from quadnorm.cli.options import grid, table
+
+Split = Literal["train", "val", "test"]
 
 
 def train(
@@ -38,7 +40,7 @@ def evaluate(
     more: Annotated[list[str] | None, typer.Argument(help="Further resolutions.")] = None,
     how: Annotated[str, typer.Option(help="exact (the same instances on the new grid), index or bicubic.")] = "exact",
     source: Annotated[str | None, typer.Option(help="For index and bicubic: the grid that samples come from.")] = None,
-    split: Annotated[str, typer.Option(help="test, val or train.")] = "test",
+    split: Annotated[Split, typer.Option(help="Which samples.")] = "test",
     which: Annotated[str, typer.Option(help="best or last weights.")] = "best",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write every sample's error as JSON.")] = None,
 ) -> None:
@@ -48,7 +50,7 @@ def evaluate(
     grids = [grid(r) for r in [*(resolution or []), *(more or [])]]
     found = run(
         checkpoint, grids or None, which=which, how=how, source=None if source is None else grid(source), split=split
-    )  # type: ignore[arg-type]
+    )
     rows = [
         (str(e.grid), f"{100 * e.mean:.3f} %", f"{100 * e.weighted_mean:.3f} %", str(len(e.plain))) for e in found.grids
     ]

@@ -120,7 +120,7 @@ class Grid(Separable):
 
     @classmethod
     def from_coordinates(
-        cls, *coordinates: Any, bounds: Sequence[Bound] | None = None, periodic: bool | Sequence[bool] = False
+        cls, *coordinates: Any, bounds: Sequence[Any] | None = None, periodic: bool | Sequence[bool] = False
     ) -> Grid:
         """A nonuniform tensor-product grid with control-volume weights, for the given nodes only.
 
@@ -138,7 +138,7 @@ class Grid(Separable):
         if d == 0:
             raise ValueError("from_coordinates needs at least one 1-D array of nodes")
         if bounds is not None and d == 1 and len(bounds) == 2 and not isinstance(bounds[0], Sequence):
-            bounds = [tuple(bounds)]  # type: ignore[list-item]
+            bounds = (bounds,)
         wraps = [periodic] * d if isinstance(periodic, bool) else list(periodic)
         if len(wraps) != d or (bounds is not None and len(bounds) != d):
             got = len(wraps) if len(wraps) != d else len(bounds or ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import pi, prod
+from math import pi, prod, radians, sin
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,9 @@ from torch import Tensor
 
 from quadnorm._suggest import unknown
 from quadnorm.measures.axes import Axis, Bound, Coordinates, RuleAxis
+from quadnorm.measures.gauss import clenshaw_curtis, gauss_legendre
 from quadnorm.measures.grid import Separable
-from quadnorm.measures.rules import RULES, cell_nodes, clenshaw_curtis, endpoint_nodes, gauss_legendre
+from quadnorm.measures.rules import RULES, cell_nodes, endpoint_nodes
 
 LATITUDES = ("equiangular", "equiangular-cell", "gauss-legendre", "clenshaw-curtis")
 # The placements of the flat grids mean the same here: with poles, or centres of bands.
@@ -121,7 +122,7 @@ def _share(axis: Any) -> float:
     if isinstance(axis, LatitudeAxis):
         return 1.0
     if isinstance(axis, BandAxis):
-        return (np.sin(np.deg2rad(axis.hi)) - np.sin(np.deg2rad(axis.lo))).item() / 2
+        return (sin(radians(axis.hi)) - sin(radians(axis.lo))) / 2
     if isinstance(axis, CroppedAxis):
         return _share(axis.whole) * axis.share
     return float(axis.hi - axis.lo) / 360

@@ -72,18 +72,20 @@ def dask(scheduler: str | None, workers: int) -> Executor:
 
     def run(work: Work, tasks: Sequence[Task], done: Done) -> None:
         try:
-            from distributed import Client, LocalCluster
-            from distributed import as_completed as finished
+            import distributed
         except ImportError as error:
             raise ImportError("the Dask executor needs distributed: pip install 'quadnorm[dist]'") from error
+        cluster: Any = distributed  # untyped
         local = None
         if scheduler is None:
-            local = LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None)
+            local = cluster.LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
+            )
         try:
-            with Client(local or scheduler, timeout="20s") as client:
+            with cluster.Client(local or scheduler, timeout="20s") as client:
                 futures = [client.submit(work, task, key=f"quadnorm-{task.key}", retries=TRIES) for task in tasks]
                 known = {future.key: task for future, task in zip(futures, tasks, strict=True)}
-                for future in finished(futures):
+                for future in cluster.as_completed(futures):
                     done(known[future.key], future.result())
         finally:
             if local is not None:

@@ -2,7 +2,7 @@
 
     <root>/runs/<key>/config.yaml, environment.json, metrics.jsonl, best.safetensors   from the training room
     <root>/runs/<key>/evaluations/<evaluation>@<grid>.json                            every test sample's error
-    <root>/runs/<key>/record.json                                                     written last: the run is whole
+    <root>/runs/<key>/record.json                                                     written last: it is whole
 
 The key names what decides the weights (problem, operator, norm, grid, budget, seed), so studies that train the same
 model share its record. A record states the code and the data that it came from; records that do not agree are not mixed.

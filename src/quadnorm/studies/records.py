@@ -5,7 +5,7 @@
     <root>/runs/<key>/record.json                                                     written last: it is whole
 
 The key names what decides the weights (problem, operator, norm, grid, budget, seed), so studies that train the same
-model share its record. A record states the code and the data that it came from; records that do not agree are not mixed.
+model share its record. A record states the code and the data it came from; records that do not agree are not mixed.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 import torch
+import torch.multiprocessing
 from torch import nn
 
 from quadnorm.adapt import Place, anchor, register_anchor
@@ -240,3 +241,27 @@ def test_without_an_input_the_report_says_so():
     assert "pass example=" in anchor(Odd(), (9, 9)).anchor_report.notes[0]
     example = ({"u": torch.randn(1, 3, 9, 9)},)
     assert "equal to" in anchor(Odd(), (9, 9), example=example).anchor_report.notes[0]
+
+
+def _half(rank, folder):
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    model = DistributedDataParallel(anchor(small(), 17))
+    torch.manual_seed(1)
+    x = torch.randn(4, 1, 33, 33)
+    model(x[2 * rank : 2 * rank + 2]).square().mean().backward()
+    torch.save([p.grad for p in model.parameters()], f"{folder}/gradients{rank}.pt")
+    dist.destroy_process_group()
+
+
+def test_data_parallel_training_of_an_anchored_model(tmp_path):
+    """Two processes with half of the batch each have the gradients of one with all of it."""
+    torch.multiprocessing.spawn(_half, (str(tmp_path),), nprocs=2)
+    whole = anchor(small(), 17)
+    torch.manual_seed(1)
+    whole(torch.randn(4, 1, 33, 33)).square().mean().backward()
+    for rank in (0, 1):
+        for got, p in zip(torch.load(tmp_path / f"gradients{rank}.pt"), whole.parameters(), strict=True):
+            assert torch.allclose(got, p.grad, atol=1e-6)

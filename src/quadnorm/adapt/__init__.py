@@ -9,10 +9,12 @@ from quadnorm.adapt.gridcheck import GridCheck, check_grid
 from quadnorm.adapt.native import AtNative, Detailed, at_native
 from quadnorm.adapt.registry import Place, register_anchor
 from quadnorm.adapt.report import Entry, Report
+from quadnorm.adapt.scattered import AtNativePoints
 from quadnorm.adapt.torch_modules import SpatialMean
 
 __all__ = [
     "AtNative",
+    "AtNativePoints",
     "Audit",
     "Conversion",
     "Detailed",

@@ -75,16 +75,7 @@ def anchor(
     """
     check_module(model, "anchor")
     sizes, names = model_grid(model, resolution, placement)
-    made = copied(model, share)
-    _learn_neuralop(made)
-    seen, note, tried = _look(made, sizes, example)
-    report = Report("")
-    made = _apply(made, sizes, names, seen, report)
-    _list_fields(made, sizes, report)
-    for where, name, what in seen.calls if seen else ():
-        report.add(
-            where, f"call {name}", "left", f"{what}; made outside of modules, so it cannot be anchored; register_anchor"
-        )
+    made, report, note, tried = examined(model, sizes, names, example, share)
     if not report.changed and not report.unchanged:
         others = "\n".join(f"  {e.name or '(model)'} ({e.kind}): {e.why}" for e in report.left)
         raise ValueError(
@@ -103,6 +94,23 @@ def anchor(
 
         return Detailed(made, sizes, names)
     return made
+
+
+def examined(
+    model: nn.Module, sizes: Shape, names: tuple[str, ...], example: Example | None, share: bool
+) -> tuple[nn.Module, Report, str, Example | None]:
+    """The anchored copy, its report, and the input that it was looked at with, in words and as it is."""
+    made = copied(model, share)
+    _learn_neuralop(made)
+    seen, note, tried = _look(made, sizes, example)
+    report = Report("")
+    made = _apply(made, sizes, names, seen, report)
+    _list_fields(made, sizes, report)
+    for where, name, what in seen.calls if seen else ():
+        report.add(
+            where, f"call {name}", "left", f"{what}; made outside of modules, so it cannot be anchored; register_anchor"
+        )
+    return made, report, note, tried
 
 
 def check_module(model: nn.Module, verb: str) -> None:

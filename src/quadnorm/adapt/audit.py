@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.anchor import anchor, anchored_parts, check_module, model_grid
+from quadnorm.adapt.anchor import anchored_parts, check_module, examined, model_grid
 from quadnorm.adapt.auditreport import Audit, Row
 from quadnorm.adapt.carry import carry
 from quadnorm.adapt.commute import Restriction, relative, run
@@ -134,11 +134,7 @@ def _spacing(grid: Shape, names: tuple[str, ...]) -> float:
 
 
 def _try_anchor(model: nn.Module, sizes: Shape, names: tuple[str, ...], x: Tensor) -> tuple[nn.Module | None, Report]:
-    try:
-        fixed = anchor(model, sizes, names, example=x, share=True)
-    except ValueError as nothing:
-        return None, Report("", notes=[str(nothing)])
-    report: Any = fixed.anchor_report
+    fixed, report, _, _ = examined(model, sizes, names, x, share=True)
     return (fixed if report.changed else None), report
 
 

@@ -10,17 +10,19 @@ from torch import Tensor, nn
 from quadnorm._suggest import unknown
 from quadnorm.adapt.anchor import check_module, model_grid
 from quadnorm.adapt.carry import METHODS, carry
+from quadnorm.adapt.scattered import AtNativePoints
 from quadnorm.measures.base import Shape
 
 
 def at_native(
     model: nn.Module,
-    resolution: int | Sequence[int],
+    resolution: int | Sequence[int] | Tensor,
     placement: str | Sequence[str] | None = None,
     *,
     restrict: str = "cubic",
     interpolate: str = "cubic",
-) -> AtNative:
+    weights: Tensor | None = None,
+) -> AtNative | AtNativePoints:
     r"""The model run on its training grid, whatever grid it is asked on.
 
     .. math:: y = P\, G(R\, x)
@@ -34,7 +36,10 @@ def at_native(
 
     Args:
         model: takes (B, C, \*spatial); not copied: training it trains this too.
-        resolution, placement: of the training grid, as for :func:`quadnorm.anchor`.
+        resolution, placement: of the training grid, as for :func:`quadnorm.anchor`. Or ``resolution`` is a tensor
+            (N, d), the training mesh's points: see :class:`quadnorm.adapt.AtNativePoints`, which interpolates by
+            lines.
+        weights: (N,), of the training mesh's points, if the model is to be given them.
         restrict, interpolate: ``cubic``, ``linear`` or ``nearest``, for R and P. A piecewise constant input should
             be restricted by ``nearest``.
 
@@ -46,6 +51,10 @@ def at_native(
     True
     """
     check_module(model, "run")
+    if isinstance(resolution, Tensor):
+        return AtNativePoints(model, resolution, weights)
+    if weights is not None:
+        raise ValueError("weights belong to the points of a training mesh; a grid's samples have none of their own")
     sizes, names = model_grid(model, resolution, placement)
     return AtNative(model, sizes, names, restrict, interpolate)
 

@@ -1,0 +1,72 @@
+"""Node placement inferred from two resolutions, on nodes built here."""
+
+import math
+import warnings
+
+import pytest
+import torch
+
+from quadnorm.adapt import check_grid
+
+NODES = {
+    "endpoint": lambda n: torch.arange(n, dtype=torch.float64) / (n - 1),
+    "cell": lambda n: (torch.arange(n, dtype=torch.float64) + 0.5) / n,
+    "left": lambda n: torch.arange(n, dtype=torch.float64) / n,
+    "periodic": lambda n: torch.arange(n, dtype=torch.float64) / n,
+}
+
+
+def field(names, sizes):
+    parts = []
+    for k, (p, n) in enumerate(zip(names, sizes, strict=True)):
+        r = NODES[p](n)
+        wave = torch.sin(2 * math.pi * r + k) + 0.3 * torch.cos(4 * math.pi * r)
+        parts.append(wave if p == "periodic" else wave + torch.exp((1 + k) * r))
+    if len(parts) == 1:
+        return parts[0][None, None]
+    return (parts[0][:, None] * parts[1] + parts[1] ** 2)[None, None]
+
+
+@pytest.mark.parametrize(
+    "names", [(p,) for p in NODES] + [("endpoint", "cell"), ("left", "endpoint"), ("cell", "periodic")]
+)
+@pytest.mark.parametrize(("coarse", "fine"), [(32, 64), (33, 65), (24, 100)])
+def test_every_placement_is_found(names, coarse, fine):
+    d = len(names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = check_grid(field(names, (coarse,) * d), field(names, (fine,) * d), names)
+    assert found.placement == names
+    assert found.sure
+    assert "samples look" in str(found)
+
+
+def test_contradictions_are_told():
+    data = [field(("cell", "cell"), (n, n)) for n in (32, 64)]
+    with pytest.warns(UserWarning, match=r"declared endpoint, endpoint, but samples look cell, cell"):
+        check_grid(*data, "endpoint")
+
+
+def test_left_declared_periodic_shares_its_nodes():
+    data = [field(("left",), (n,)) for n in (32, 64)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert check_grid(*data, "periodic").placement == ("left",)
+
+
+def test_constant_data_does_not_tell():
+    found = check_grid(torch.ones(1, 1, 16), torch.ones(1, 1, 32), "cell")
+    assert not found.sure
+    assert "does not tell them apart" in str(found)
+
+
+def test_noise_does_not_make_it_sure():
+    torch.manual_seed(0)
+    assert not check_grid(torch.randn(1, 1, 16), torch.randn(1, 1, 32)).sure
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="differ in the last 1 axes only"):
+        check_grid(torch.ones(1, 2, 16), torch.ones(1, 1, 32))
+    with pytest.raises(ValueError, match="coarser on every axis"):
+        check_grid(torch.ones(1, 1, 32), torch.ones(1, 1, 16))

@@ -72,7 +72,13 @@ def common(*runs: Mapping[int, float]) -> list[Seeds]:
 
 def compare_at(library: Library, place: Place) -> Compared | None:
     """The comparison, or None if one side was not run."""
-    p = place
+    if place not in library.memo:
+        library.memo[place] = _compare(library, place)
+    found: Compared | None = library.memo[place]
+    return found
+
+
+def _compare(library: Library, p: Place) -> Compared | None:
     method, baseline = common(
         runs_at(library, p.study, p.variant, p.method, p.grid),
         runs_at(library, p.study, p.variant, p.baseline, p.grid),

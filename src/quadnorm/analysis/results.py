@@ -152,6 +152,7 @@ class Library:
 
     roots: Sequence[Path]
     _kept: dict[tuple[str, str], Results] = field(default_factory=dict, repr=False)
+    memo: dict[Any, Any] = field(default_factory=dict, repr=False)  # of whoever computes from it more than once
 
     @cached_property
     def keys(self) -> dict[str, Path]:

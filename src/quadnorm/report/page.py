@@ -10,6 +10,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from quadnorm.analysis.changes import KINDS, changes, changes_table
+from quadnorm.analysis.claims import VERDICTS, Judged, judge_all
+from quadnorm.analysis.claims_contradictions import CONTRADICTIONS
+from quadnorm.analysis.derived import derived_table, table_names
+from quadnorm.analysis.figures import DRAWINGS, Drawing
+from quadnorm.analysis.figures_style import inline_svg
 from quadnorm.analysis.results import Found, Library, Results
 from quadnorm.analysis.tables import Table, command, table_of
 from quadnorm.report.chart import chart
@@ -70,6 +76,7 @@ def page(library: Library, other: Library | None = None) -> str:
         (s.name, s.title, command(s), estimate(s).minutes())
         for s in (study(name).at("desk") for name in study_names() if not _shown(library.results(name)))
     ]
+    judged: tuple[Judged, ...] = judge_all(library)
     text: str = (
         _environment()
         .get_template("page.html")
@@ -80,6 +87,12 @@ def page(library: Library, other: Library | None = None) -> str:
             sentences=sentences(library),
             overview=overview(library),
             sections=sections,
+            verdicts=[(v, sum(j.verdict == v for j in judged)) for v in VERDICTS],
+            judged=judged,
+            contradictions=CONTRADICTIONS,
+            figures=[_figure(d, library) for d in DRAWINGS],
+            derived=[t for name in table_names() if _said(t := derived_table(name, library))],
+            changes=None if other is None else _changes(library, other),
             absent=absent,
             unclaimed=[_unclaimed(folder) for folder in library.unclaimed()],
             environments=_environments(library),
@@ -88,6 +101,38 @@ def page(library: Library, other: Library | None = None) -> str:
         )
     )
     return text
+
+
+def _said(table: Table) -> bool:
+    """Whether a derived table has a measured cell; those without are listed with what they wait for."""
+    return any(cell.kind in ("value", "failed") for panel in table.panels for row in panel.rows for cell in row)
+
+
+def _figure(d: Drawing, library: Library) -> dict[str, Any]:
+    """A figure's SVG, or why there is none; a file that cannot be read must not cost the page."""
+    drawn, why = "", ""
+    try:
+        figure = d.draw(library)
+        if figure is not None:
+            drawn = inline_svg(figure, d.name)
+        else:
+            why = (
+                "needs records"
+                + (f" of {' or '.join(d.needs)}" if d.needs else "")
+                + ", with weights where it shows fields"
+            )
+    except (ValueError, OSError, RuntimeError, KeyError) as error:
+        why = f"{type(error).__name__}: {error}"
+    return {"drawing": d, "svg": drawn, "why": why}
+
+
+def _changes(library: Library, other: Library) -> dict[str, Any]:
+    found = changes(library, other)
+    return {
+        "roots": [str(r) for r in other.roots],
+        "counts": [(k, sum(c.kind == k for c in found)) for k in KINDS],
+        "table": changes_table(found),
+    }
 
 
 def _shown(results: Results) -> bool:

@@ -1,0 +1,152 @@
+"""Every figure by name: the paper's, redrawn from data, and ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from quadnorm._suggest import unknown
+from quadnorm.analysis import figures_fields, figures_theory, figures_transfer
+from quadnorm.analysis.figures_style import save
+from quadnorm.analysis.results import Library
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure that can be drawn. ``needs``: the studies it draws on; none for figures of the measures themselves."""
+
+    name: str
+    title: str
+    caption: str
+    draw: Callable[[Library], Any | None]
+    needs: tuple[str, ...] = ()
+    label: str = ""  # the paper's, if it is one of its figures
+
+
+DRAWINGS: tuple[Drawing, ...] = (
+    Drawing(
+        "transfer",
+        "As trained, and anchored after training",
+        "Mean error by test grid. Solid: the model as trained; dashed: the same weights with every spatial sum "
+        "anchored at the training grid.",
+        figures_transfer.transfer,
+        ("anchored-crossres", "transfer-baselines", "demo"),
+    ),
+    Drawing(
+        "slope",
+        "One law for the degradation",
+        "The degradation adds to the native error in quadrature and is proportional to the change of spacing; each "
+        "method has one slope. Open marks: anchored.",
+        figures_transfer.slope,
+        ("anchored-crossres", "demo", "extreme-crossres"),
+    ),
+    Drawing(
+        "prediction",
+        "What it looks like",
+        "One test instance at the finest grid: input, truth, and the errors of the trained model in each use, on one "
+        "colour scale.",
+        figures_fields.prediction,
+        ("demo", "anchored-crossres"),
+    ),
+    Drawing(
+        "audit",
+        "Which modules move with the grid",
+        "What each module of a trained model adds to the difference between its runs at two grids, and the order of it "
+        "in h.",
+        figures_fields.audit_drift,
+        ("demo", "anchored-crossres"),
+    ),
+    Drawing(
+        "schematic",
+        "What each norm weighs the samples with",
+        "Above, dot areas are weights on a mesh refined at its ends, lines its control volumes. Below, the part of "
+        "each measure that sits on the boundary, from the measures' own weights.",
+        lambda _: figures_theory.schematic(),
+        label="fig:schematic",
+    ),
+    Drawing(
+        "scaling",
+        "Scaling with gap and depth",
+        "Left, degradation against the resolution ratio with fitted exponents; grey, the paper's values. Right, the "
+        "ratio of LayerNorm's to QuadNorm's degradation; training grid and width change with the depth.",
+        figures_transfer.scaling,
+        ("extreme-crossres", "deep-crossres"),
+        "fig:scaling",
+    ),
+    Drawing(
+        "error-decomposition",
+        "Degradation against a network without norms",
+        "Light, native error; dark, what transfer adds, in points and relative to no norm.",
+        figures_transfer.error_decomposition,
+        ("error-decomp",),
+        "fig:error-decomposition",
+    ),
+    Drawing(
+        "bias-convergence",
+        "Bias of a mean on uneven and even grids",
+        "The mean of sin πx · sin πy with equal weights and with control volumes.",
+        lambda _: figures_theory.bias_convergence(),
+        label="fig:bias-convergence",
+    ),
+    Drawing(
+        "nonuniform-bias",
+        "Bias by mesh",
+        "Five meshes of 64² nodes, the mean of sin πx · sin πy.",
+        lambda _: figures_theory.nonuniform_bias(),
+        label="fig:nonuniform-bias",
+    ),
+    Drawing(
+        "nonuniform-mechanism",
+        "Why equal weights miss the mean",
+        "A mesh of 64² nodes refined at its ends: most nodes lie in the boundary strip, where the field is small.",
+        lambda _: figures_theory.nonuniform_mechanism(),
+        label="fig:nonuniform-mechanism",
+    ),
+    Drawing(
+        "varcoeff-qualitative",
+        "Variable-coefficient diffusion at the training grid",
+        "Coefficient, truth, predictions and absolute errors of LayerNorm and QuadNorm; Galerkin above, Transolver "
+        "below.",
+        figures_fields.varcoeff,
+        ("galerkin-varcoeff", "transolver-varcoeff"),
+        "fig:varcoeff-qualitative",
+    ),
+    Drawing(
+        "elasticity-4x-qualitative",
+        "Elasticity at four times the training grid",
+        "Above, whole fields; the box is the boundary window with the largest error. Below, that window.",
+        figures_fields.elasticity,
+        ("galerkin-elasticity-4x",),
+        "fig:elasticity-4x-qualitative",
+    ),
+)
+
+
+def figure_names() -> tuple[str, ...]:
+    """The names that :func:`draw` knows."""
+    return tuple(d.name for d in DRAWINGS)
+
+
+def drawing(name: str) -> Drawing:
+    """A figure by name; ``fig:`` may be left in."""
+    for d in DRAWINGS:
+        if d.name == name.removeprefix("fig:"):
+            return d
+    raise ValueError(unknown("figure", name, figure_names()))
+
+
+def draw(name: str, library: Library) -> Any | None:
+    """A matplotlib figure, or None where the records it needs are not there."""
+    return drawing(name).draw(library)
+
+
+def save_figures(library: Library, folder: Path) -> list[Path]:
+    """Every figure that can be drawn, as SVG and PNG; returns the files."""
+    made: list[Path] = []
+    for d in DRAWINGS:
+        figure = d.draw(library)
+        if figure is not None:
+            made += save(figure, Path(folder) / d.name)
+    return made

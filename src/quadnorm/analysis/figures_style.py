@@ -1,0 +1,97 @@
+"""How figures look, and how they are kept: SVG and PNG files, or SVG text for the page.
+
+Drawn 6.8 inches wide (two columns) with type of 8 points, so they read at column width. Ink is one colour, which the
+page replaces by its own in light and dark.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+INK, FAINT = "#1c2430", "#8b95a3"
+WIDTH = 6.8
+
+_RC: Any = {
+    "font.size": 8,
+    "axes.titlesize": 8.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5,
+    "legend.fontsize": 7.5,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.minor.size": 0,
+    "ytick.minor.size": 0,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4.5,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "svg.fonttype": "none",
+    "svg.hashsalt": "quadnorm",
+}
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """The look of every figure; leaves the caller's settings alone."""
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise ImportError("figures need matplotlib: pip install 'quadnorm[bench]'") from error
+    with mpl.rc_context(_RC):
+        yield
+
+
+def sheet(height: float, rows: int = 1, columns: int = 1, width: float = WIDTH, **kwargs: Any) -> tuple[Any, Any]:
+    """A figure without a window, and its axes as an array (rows, columns)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **kwargs)
+
+
+def save(figure: Any, stem: Path) -> tuple[Path, Path]:
+    """``stem.svg`` and ``stem.png``."""
+    stem = Path(stem)
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    made = stem.with_suffix(".svg"), stem.with_suffix(".png")
+    with style():
+        figure.savefig(made[0], metadata={"Date": None})
+        figure.savefig(made[1], dpi=220)
+    return made
+
+
+def inline_svg(figure: Any, name: str) -> str:
+    """SVG text for an HTML page: no prolog, transparent, ink as the page's, ids of its own."""
+    out = io.StringIO()
+    with style():
+        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
+    text = out.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r"\n\s*", "\n", text)
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower())
+    text = re.sub(r'\bid="([^"]+)"', rf'id="{slug}-\1"', text)
+    text = re.sub(r'(href="#|url\(#)([^")]+)', rf"\g<1>{slug}-\2", text)
+    text = re.sub(re.escape(INK), "currentColor", text, flags=re.IGNORECASE)
+    # The page scales it; a fixed size would not fit a telephone.
+    return re.sub(
+        r'(<svg[^>]*?) height="[^"]*"([^>]*?) width="[^"]*"|(<svg[^>]*?) width="[^"]*"([^>]*?) height="[^"]*"',
+        r"\1\2\3\4",
+        text,
+        count=1,
+    )

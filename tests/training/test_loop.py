@@ -180,6 +180,7 @@ def test_a_checkpoint_states_where_it_comes_from(tiny: Tiny, tmp_path: Path) -> 
         ("problem.params.modse=3", "unknown parameter 'modse'"),
         ("resolutions.test=1", "poisson: resolution must be an int or 2 ints"),
         ("resolutions.train=[[3, 3, 3]]", "poisson: resolution must be an int or 2 ints"),
+        ("operator.params.norm=qaud", "operator.params for fno: unknown norm 'qaud'; did you mean 'quad'?"),
         ("device=abacus", "device 'abacus' cannot be used"),
     ],
 )

@@ -22,7 +22,7 @@ from quadnorm.training.interrupt import Interrupted, stop_requests
 from quadnorm.training.logs import Record, watchers
 from quadnorm.training.loop import Loop, NonFiniteError, State
 from quadnorm.training.losses import placement_weights
-from quadnorm.training.model import Sizes, build_model
+from quadnorm.training.model import Normalised, Sizes, build_model
 from quadnorm.training.read import Source, read_config, write_config
 from quadnorm.training.saved import BEST, LAST, Saved, save_run
 from quadnorm.training.versions import environment
@@ -73,6 +73,8 @@ def train(
     p = problem_of(config)
     for grid in {*config.resolutions.train, *config.val_resolutions, *config.test_resolutions}:
         p.shape(grid)
+    sizes = Sizes.of(p)
+    model = build_model(config, sizes)  # before anything is written: what is wrong with it shows at once
     with ExitStack() as stack:
         stack.enter_context(_threads(config.threads))
         stack.enter_context(torch.random.fork_rng(devices=[]))
@@ -88,7 +90,7 @@ def train(
         if saved is not None and saved.state.ended:
             return _result(folder, saved.state)
         ranks.wait()
-        state = _train(config, folder, device, p, ranks, saved, progress, data_progress)
+        state = _train(config, folder, device, p, sizes, model, ranks, saved, progress, data_progress)
         ranks.wait()
         return _result(folder, state)
 
@@ -98,13 +100,13 @@ def _train(
     folder: Path,
     device: torch.device,
     p: Problem,
+    sizes: Sizes,
+    model: Normalised,
     ranks: Group,
     saved: Saved | None,
     progress: bool | None,
     data_progress: Progress | None,
 ) -> State:
-    sizes = Sizes.of(p)
-    model = build_model(config, sizes)  # before the data: what is wrong here shows at once
     if not ranks.main:
         ranks.wait()  # until the first has put the data into the cache
     train = samples(config, "train", config.resolutions.train, p, data_progress)

@@ -1,10 +1,10 @@
 """Children that train and are killed. Run as a script, so that torch is loaded once and forked from there.
 
-    forked.py kill FOLDER CONFIG SEED KILLS     kill a run at random moments, then let it finish
+    forked.py kill FOLDER CONFIG SEED KILLS     kill runs at random moments, then let them finish
     forked.py crash FOLDER CONFIG               for every k: crash at the k-th write operation, then let it finish
     forked.py ranks FOLDER CONFIG               two processes share a run; one is asked to stop, both resume
 
-Prints the number of kills.
+Prints the number of runs that were killed.
 """
 
 from __future__ import annotations
@@ -54,15 +54,16 @@ def died(pid: int) -> bool:
 
 
 def kill(folder: Path, config: dict[str, Any], seed: int, kills: int) -> int:
-    """SIGKILL after random times."""
-    choose, count = random.Random(seed), 0
-    for _ in range(kills):
-        pid = child(folder, config)
+    """SIGKILL after random times, until it has hit often enough; a run that gets through is followed by another."""
+    choose, count, run = random.Random(seed), 0, 0
+    while count < kills:
+        pid = child(folder / str(run), config)
         time.sleep(choose.uniform(0.0, 0.3))
         os.kill(pid, signal.SIGKILL)
-        count += died(pid)
-    died(child(folder, config))
-    return count
+        hit = died(pid)
+        count, run = count + hit, run + (not hit)
+    died(child(folder / str(run), config))
+    return run + 1
 
 
 def crash(folder: Path, config: dict[str, Any]) -> int:

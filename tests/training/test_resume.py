@@ -33,17 +33,18 @@ def lines(folder: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in r.items() if k != "seconds"} for r in read_metrics(folder / "metrics.jsonl")]
 
 
-def test_killed_at_random_moments(tiny: Tiny, tmp_path: Path) -> None:
-    config = {**TINY, "epochs": 40, "patience": None, "save": {"steps": 2}}
-    kills = forked("kill", str(tmp_path / "killed"), json.dumps(config), "1", "20")
-    assert kills >= 10
+def test_killed_at_random_moments(tmp_path: Path) -> None:
+    """20 kills, of one run on a slow machine and of several on a fast one."""
+    config = {**TINY, "epochs": 25, "patience": None, "save": {"steps": 2}}
+    runs = forked("kill", str(tmp_path), json.dumps(config), "1", "20")
     train(config, tmp_path / "whole", progress=False)
-    assert_same_run(tmp_path / "killed", tmp_path / "whole")
-    assert lines(tmp_path / "killed") == lines(tmp_path / "whole")
-    assert [r["epoch"] for r in lines(tmp_path / "killed")] == list(range(1, 41))
+    assert [r["epoch"] for r in lines(tmp_path / "whole")] == list(range(1, 26))
+    for run in range(runs):
+        assert_same_run(tmp_path / str(run), tmp_path / "whole")
+        assert lines(tmp_path / str(run)) == lines(tmp_path / "whole")
 
 
-def test_killed_at_every_write(tiny: Tiny, tmp_path: Path) -> None:
+def test_killed_at_every_write(tmp_path: Path) -> None:
     config = {**TINY, "epochs": 2, "save": {"steps": 2}}
     kills = forked("crash", str(tmp_path), json.dumps(config))
     # Config, environment, metrics, then best and last in each epoch and a step in between: 3 calls each.

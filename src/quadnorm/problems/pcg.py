@@ -26,7 +26,7 @@ from quadnorm.problems.stencil import F64, Kernels, inverse_pivots, kernels
 
 MAX_ITERATIONS = 500
 _REFRESH = 1e-3
-_ROUNDING = 0.75 * 2.0**-53  # times |diag(A)u|: a residual that rounding u leaves; half of it was never reached
+_ROUNDING = 0.7 * 2.0**-53  # times |diag(A)u|: a residual that rounding u leaves; half of it was never reached
 
 
 @dataclass(frozen=True)

@@ -186,3 +186,5 @@ def test_compiled_values_are_right_in_themselves():
         x = torch.randn(2, 3, n)
         torch.testing.assert_close(compiled(x).double(), reference(x, trapezoid_weights((n,))), atol=1e-5, rtol=0)
     torch.testing.assert_close(anchored(x).double(), reference(x, counting_weights((9,))), atol=1e-5, rtol=0)
+    far = torch.randn(2, 3, 9) + 1e5  # a mean of 10⁵ standard deviations
+    torch.testing.assert_close(compiled(far).double(), reference(far, trapezoid_weights((9,))), atol=1e-4, rtol=0)

@@ -1,8 +1,8 @@
 """The one entrance to the weighted core.
 
 Eager tensors go through the custom op ``quadnorm::norm``, whose backward keeps only x, the weights and the statistics.
-Traces (``torch.compile``, ``torch.export``) and forward-mode AD see the plain formula instead: compilers fuse it well,
-and it has all derivatives.
+``torch.compile`` and ``torch.export`` see plain operations in an order that fuses well; forward-mode AD and functorch
+see the plain formula, which has all derivatives.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from quadnorm.norms import dispatch, formula
+from quadnorm.norms import dispatch, formula, traced
 from quadnorm.norms.weights import inspectable
 
 
@@ -28,7 +28,9 @@ def normalize(
     dtype = formula.statistics_dtype(x)
     weight = weight if weight is None or weight.dtype == dtype else weight.to(dtype)
     bias = bias if bias is None or bias.dtype == dtype else bias.to(dtype)
-    if torch.compiler.is_compiling() or _needs_formula(x, w, weight, bias):
+    if torch.compiler.is_compiling():
+        return traced.forward(x, w, weight, bias, groups, eps, centre)
+    if _needs_formula(x, w, weight, bias):
         return formula.forward(x, w, weight, bias, groups, eps, centre)
     # Without a graph to record, the kernel is called directly: the dispatcher would be a third of a small layer's time.
     if not torch.is_grad_enabled() and inspectable(x, w, weight, bias):

@@ -76,7 +76,9 @@ class SliceAttention(nn.Module):
             count = present(weights, s.shape[2])
         else:
             count = float(training_count(self._measure, ndim) or 1000)
-        return torch.bmm(ws, x.transpose(1, 2)) / (ws.sum(2, keepdim=True) + 1e-5 / count)
+        # x as the left factor: its derivative then comes channels first, as the norm before it wants it.
+        total = torch.bmm(x, ws.transpose(1, 2)).transpose(1, 2)
+        return total / (ws.sum(2, keepdim=True) + 1e-5 / count)
 
     def attend(self, t: Tensor) -> Tensor:
         """Multi-head attention among the slices, (B, G, C) → (B, G, C)."""

@@ -33,8 +33,9 @@ format: $(READY) ## rewrite the sources in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-demo: $(READY)   ## the main job
-	$(BIN)/python examples/measures_tour.py
+demo: $(READY)   ## the main job: train at 33², test up to 257², what each norm does; writes out/demo/report.html
+	$(BIN)/quadnorm study run demo --preset desk --out out/demo
+	$(BIN)/quadnorm report out/demo --out out/demo/report.html
 
 bench: $(READY)  ## every benchmark, each against named peers in the same run
 	$(BIN)/quadnorm bench all

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from quadnorm.adapt import anchor, at_native, audit, check_grid, convert, register_anchor
     from quadnorm.measures import (
         Anchored,
         Blend,
@@ -42,16 +43,22 @@ __all__ = [
     "QuadNorm",
     "QuadRMSNorm",
     "Weights",
+    "anchor",
+    "at_native",
+    "audit",
     "cell_weights",
+    "check_grid",
+    "convert",
     "delaunay_weights",
     "lumped_weights",
     "make_norm",
     "quad_norm",
     "quad_norm_ragged",
+    "register_anchor",
     "voronoi_weights",
 ]
 
-_ROOMS = ("measures", "norms")
+_ROOMS = ("measures", "norms", "adapt")
 
 
 def __getattr__(name: str) -> object:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import typer
 
-from quadnorm.cli import bench, data, doctor, study, train
+from quadnorm.cli import adapt, bench, data, doctor, report, study, train
 
 app = typer.Typer(
     name="quadnorm",
@@ -18,6 +18,9 @@ app.add_typer(study.app, name="study")
 app.add_typer(data.app, name="data")
 app.command(name="train")(train.train)
 app.command(name="eval")(train.evaluate)
+app.command(name="audit")(adapt.audit)
+app.command(name="anchor")(adapt.anchor)
+app.command(name="report")(report.report)
 app.add_typer(bench.app, name="bench")
 app.command(name="doctor")(doctor.doctor)
 

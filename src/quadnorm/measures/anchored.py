@@ -12,7 +12,7 @@ from torch import Tensor
 from quadnorm.measures.axes import Axis, Coordinates, RuleAxis
 from quadnorm.measures.base import Shape
 from quadnorm.measures.grid import Grid, Separable
-from quadnorm.measures.rules import counting, rule, trapezoid
+from quadnorm.measures.rules import counting, ends, rule, trapezoid
 
 
 class Anchored(Separable):
@@ -158,9 +158,7 @@ def _endpoint(n: int, n0: int) -> Tensor:
     """The closed form on endpoint-inclusive nodes; only tensor operations on n, so that it can be traced."""
     if n == 1 or (not torch.compiler.is_compiling() and n == n0):
         return counting(n)
-    half = torch.full((1,), 0.5, dtype=torch.float64, device="cpu")
-    ends = torch.cat([half, torch.zeros(n - 2, dtype=torch.float64, device="cpu"), half])
-    return (1 - 1 / n0) * trapezoid(n) + ends / n0
+    return (1 - 1 / n0) * trapezoid(n) + ends(n) / (2 * n0)
 
 
 def _targets(target: Grid | None, train: tuple[Axis, ...]) -> tuple[Axis, ...]:

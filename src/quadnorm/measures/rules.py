@@ -86,6 +86,12 @@ def counting(n: int) -> Tensor:
     return _full(n, 1 / n)
 
 
+def ends(n: int) -> Tensor:
+    """1 at the first and the last of n ≥ 2 samples, 0 between."""
+    j = torch.arange(n, device="cpu")
+    return ((j == 0) | (j == n - 1)).to(torch.float64)
+
+
 def trapezoid(n: int) -> Tensor:
     """Composite trapezoid: h at inner nodes, h/2 at both ends, h = 1/(n−1).
 
@@ -93,9 +99,7 @@ def trapezoid(n: int) -> Tensor:
     """
     if n == 1:
         return _full(1, 1.0)
-    h = 1 / (n - 1)
-    end = _full(1, h / 2)
-    return torch.cat([end, _full(n - 2, h), end])
+    return (1 - ends(n) / 2) / (n - 1)
 
 
 def simpson(n: int) -> Tensor:
@@ -212,7 +216,7 @@ class Rule:
 _TABLE = (
     Rule("counting", "endpoint", counting, lambda n: 1 if n < 3 else 0, 1, flat=True),
     Rule("trapezoid", "endpoint", trapezoid, lambda n: 1, 2),
-    Rule("simpson", "endpoint", simpson, lambda n: 1 if n < 3 else 3, 4),
+    Rule("simpson", "endpoint", simpson, lambda n: 1 if n < 3 else 3, 4, traceable=False),
     Rule("boole", "endpoint", boole, lambda n: 1 if n < 3 else 3 if n < 5 else 5, 6, traceable=False),
     Rule("midpoint", "cell", midpoint, lambda n: 1, 2, flat=True),
     Rule("periodic", "periodic", periodic, lambda n: 0, inf, flat=True),

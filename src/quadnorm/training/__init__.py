@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from quadnorm.training.model import Normalised
     from quadnorm.training.read import read_config, write_config
     from quadnorm.training.run import Result, train
-    from quadnorm.training.saved import load_model
+    from quadnorm.training.saved import load_model, save_anchored
     from quadnorm.training.versions import code_version, environment
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "read_config",
     "read_metrics",
     "relative_l2",
+    "save_anchored",
     "train",
     "write_config",
 ]
@@ -50,7 +51,7 @@ _FILES = {
     "model": ("Normalised",),
     "read": ("read_config", "write_config"),
     "run": ("Result", "train"),
-    "saved": ("load_model",),
+    "saved": ("load_model", "save_anchored"),
 }
 _HOME = {name: f"quadnorm.training.{file}" for file, names in _FILES.items() for name in names}
 

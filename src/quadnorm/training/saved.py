@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from quadnorm.training.checkpoint import read_checkpoint, write_checkpoint
 from quadnorm.training.config import TrainConfig
@@ -53,6 +53,7 @@ class Saved:
         self.tensors, info = read_checkpoint(path)
         self.config = checked(info.get("config"), f"the config in {path}")
         self.environment: dict[str, Any] = dict(info.get("environment") or {})
+        self.info = info
         try:
             self.state = State(**info["state"])
             self.sizes = Sizes(**info["sizes"])
@@ -119,10 +120,43 @@ def find_checkpoint(where: str | os.PathLike[str], which: str = "best") -> Path:
     return found
 
 
-def load_model(where: str | os.PathLike[str], which: str = "best") -> tuple[Normalised, TrainConfig]:
+def load_model(where: str | os.PathLike[str], which: str = "best") -> tuple[nn.Module, TrainConfig]:
     """A trained model with its normalisers, in evaluation mode, and the config it was trained with.
 
-    ``where`` is a run's folder or a checkpoint file. Nothing in the file is executed.
+    ``where`` is a run's folder or a checkpoint file; what :func:`save_anchored` wrote comes back anchored. Nothing in
+    the file is executed.
     """
     saved = Saved(find_checkpoint(where, which))
-    return saved.model().eval(), saved.config
+    model: nn.Module = saved.model().eval()
+    anchored = saved.info.get("anchored")
+    if anchored is not None:
+        from quadnorm.adapt import anchor
+
+        try:
+            model = anchor(model, anchored["resolution"], anchored["placement"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{saved.path} is damaged: it cannot be anchored as it says ({error})") from None
+    return model, saved.config
+
+
+def save_anchored(
+    where: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    resolution: int | tuple[int, ...],
+    placement: str | None = None,
+    which: str = "best",
+) -> nn.Module:
+    """Write a trained model as a checkpoint that is loaded anchored to its training grid; returns the anchored model.
+
+    The weights are the same; the file says what to anchor to. ``placement``: default that of the problem.
+    """
+    from quadnorm.adapt import anchor
+
+    saved = Saved(find_checkpoint(where, which))
+    if "anchored" in saved.info:
+        raise ValueError(f"{saved.path} is anchored already, at {saved.info['anchored'].get('resolution')}")
+    placement = placement or saved.sizes.placement
+    made = anchor(saved.model().eval(), resolution, placement)
+    tensors = {k: v for k, v in saved.tensors.items() if k.startswith("model.")}
+    write_checkpoint(Path(out), tensors, {**saved.info, "anchored": {"resolution": resolution, "placement": placement}})
+    return made

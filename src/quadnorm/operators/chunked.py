@@ -22,7 +22,7 @@ from quadnorm.norms import (
     TokenNorm,
 )
 from quadnorm.operators.domain import grid_shape, positions
-from quadnorm.operators.transforms import analyse_real, from_modes, synthesise_real, to_modes, with_constant
+from quadnorm.operators.transforms import analyse_real, complex_modes, from_modes, synthesise_real, with_constant
 
 if TYPE_CHECKING:
     from quadnorm.operators.fno import FNO, FNOBlock
@@ -68,7 +68,7 @@ def _overwrite(block: FNOBlock, v: Tensor, strips: Strips) -> None:
         part = analyse_real(field.contiguous(), (analysis[0][:, s], *analysis[1:]))
         t = part if t is None else t + part
     assert t is not None
-    modes = torch.complex(*to_modes(t, layer.modes))
+    modes = complex_modes(t, layer.modes)
     made = torch.bmm(modes.flatten(0, -3), layer.full_weight()).view(*layer.modes.shape, 1, -1)
     t = with_constant(from_modes(made.real, made.imag, layer.modes), block.pointwise.bias)
 

@@ -140,6 +140,21 @@ def to_modes(t: Tensor, modes: Modes) -> tuple[Tensor, Tensor]:
     return re, im
 
 
+def complex_modes(t: Tensor, modes: Modes) -> Tensor:
+    """:func:`to_modes` as one complex tensor. In two dimensions, the common case, without intermediate copies."""
+    if len(modes.kept) != 2:
+        return torch.complex(*to_modes(t, modes))
+    m, q = modes.kept[0], modes.lowest[0]
+    (cc, cs), (sc, ss) = (half.chunk(2, 1) for half in t.chunk(2, 0))  # waves along the first axis, along the second
+    x = torch.empty(*modes.shape, *t.shape[2:], dtype=t.dtype.to_complex(), device=t.device)
+    re, im = x.real, x.imag
+    torch.sub(cc[:m], ss[:m], out=re[:m])
+    torch.add(cc[1 : q + 1], ss[1 : q + 1], out=re[m:])
+    torch.add(cs[:m], sc[:m], out=im[:m]).neg_()
+    torch.sub(sc[1 : q + 1], cs[1 : q + 1], out=im[m:])
+    return x
+
+
 def from_modes(re: Tensor, im: Tensor, modes: Modes) -> Tensor:
     """The transpose of :func:`to_modes`, up to rows that meet sin 0 = 0."""
     for a, (m, q) in enumerate(zip(modes.kept[:-1], modes.lowest, strict=True)):
@@ -169,7 +184,7 @@ class Analyse(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, modes: Modes, *mats: Tensor) -> Tensor:
         ctx.modes, ctx.mats = modes, mats
         with torch.autocast(x.device.type, enabled=False):  # a backward pass may run under autocast
-            return torch.complex(*to_modes(analyse_real(x, mats), modes))
+            return complex_modes(analyse_real(x, mats), modes)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
@@ -184,7 +199,10 @@ class Synthesise(torch.autograd.Function):
     def forward(ctx: Any, y: Tensor, bias: Tensor | None, modes: Modes, *mats: Tensor) -> Tensor:
         ctx.modes, ctx.mats = modes, mats
         with torch.autocast(y.device.type, enabled=False):
-            return synthesise_real(with_constant(from_modes(y.real, y.imag, modes), bias), mats)
+            t = from_modes(y.real, y.imag, modes)
+            if bias is not None:
+                t.flatten(0, -3)[0] += bias
+            return synthesise_real(t, mats)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:

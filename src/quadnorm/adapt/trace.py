@@ -152,6 +152,8 @@ def guess_dimension(model: nn.Module) -> int | None:
         kind, kept = type(m).__name__, getattr(getattr(m, "modes", None), "kept", None)
         if isinstance(getattr(m, "n_dim", None), int):
             found.add(m.n_dim)  # type: ignore[arg-type]
+        elif isinstance(getattr(m, "dim", None), int) and isinstance(getattr(m, "placement", None), str):
+            found.add(m.dim)  # type: ignore[arg-type]
         elif kept is not None:
             found.add(len(kept))
         elif kind[-2:] in ("1d", "2d", "3d"):

@@ -93,6 +93,13 @@ def run_study(
 
 def execute(task: Task, *, root: Path, threads: int) -> dict[str, Any]:
     """Train, evaluate and record one task; the work that executors carry out, safe to repeat after any kill."""
+    from quadnorm.training.run import torch_threads
+
+    with torch_threads(threads):  # evaluations too: their last bits depend on it
+        return _execute(task, root, threads)
+
+
+def _execute(task: Task, root: Path, threads: int) -> dict[str, Any]:
     from quadnorm.studies.evaluate import errors_of
     from quadnorm.training import NonFiniteError, environment, load_model, read_config, train
     from quadnorm.training.atomic import write_atomic

@@ -76,7 +76,7 @@ def train(
     sizes = Sizes.of(p)
     model = build_model(config, sizes)  # before anything is written: what is wrong with it shows at once
     with ExitStack() as stack:
-        stack.enter_context(_threads(config.threads))
+        stack.enter_context(torch_threads(config.threads))
         stack.enter_context(torch.random.fork_rng(devices=[]))
         ranks = group(device)
         done = _earlier(config, folder) if resume else None
@@ -206,7 +206,8 @@ def _device(config: TrainConfig) -> torch.device:
 
 
 @contextmanager
-def _threads(count: int | None) -> Iterator[None]:
+def torch_threads(count: int | None) -> Iterator[None]:
+    """Run a block with this many threads; None leaves them as they are."""
     before = torch.get_num_threads()
     try:
         if count is not None:

@@ -212,6 +212,7 @@ def _memory(n: int) -> list[Row]:
         whole = peak_memory(lambda: model(x))
         seconds = median_time(lambda: model(x), 3)
         rows.append(row("FNO forward, peak memory", f"1×{n}²", seconds, "itself", seconds, whole))
+        model.forward_chunked(x)
         chunked = peak_memory(lambda: model.forward_chunked(x))
         made = row(
             "FNO forward in strips, peak memory",

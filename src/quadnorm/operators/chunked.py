@@ -131,10 +131,11 @@ def _moments(norm: QuadNorm, shape: tuple[int, ...], strips: Strips, linear: Lin
     for s in strips:
         u = linear(s)
         dtype, w = u.dtype, weights[s].flatten()
-        f = u.view(norm.groups, -1, w.numel()).double()
-        here = w.sum()
-        m = (f @ w).mean(1) / here if norm.centre else torch.zeros_like(mean)
-        q = ((f - m[:, None, None]).square_() @ w).mean(1)
+        f, here = u.view(norm.groups, -1, w.numel()), w.sum()
+        share = (w / here).to(dtype)
+        m = (f @ share).mean(1) if norm.centre else f.new_zeros(norm.groups)
+        q = ((f - m[:, None, None]).square_() @ share).mean(1).double() * here
+        m = m.double()
         step, total = m - mean, mass + here
         second += q + step.square() * mass * here / total
         mean, mass = mean + step * here / total, total

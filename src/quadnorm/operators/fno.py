@@ -163,8 +163,12 @@ class FNOBlock(nn.Module):
         """(B, C, N) → (B, C, N)."""
         B, C, _ = v.shape
         # The bias enters as the wave k = 0 and the sum K v + W v inside the matrix product: no passes of their own.
-        k = self.spectral(v.view(B, C, *shape), self.pointwise.bias).flatten(2)
-        u = affine(v, self.pointwise.weight, None, onto=k)
+        u = affine(
+            v,
+            self.pointwise.weight,
+            None,
+            onto=self.spectral(v.view(B, C, *shape), self.pointwise.bias).flatten(2),
+        )
         u = self.norm(u.view(B, C, *shape)).flatten(2)
         if self.activation:
             u = F.gelu(u)

@@ -48,9 +48,11 @@ def carry(
         raise ValueError(f"a field of shape {tuple(x.shape)} has no {len(sizes)} spatial axes to carry to {sizes}")
     # The axis that shrinks most goes first: the others then have less to do.
     axes = list(zip(range(-len(sizes), 0), sizes, names, strict=True))
-    if not torch.compiler.is_compiling():
-        axes.sort(key=lambda a: a[1] / x.shape[a[0]])
-    for axis, n, name in axes:
+    if torch.compiler.is_compiling():  # a comparison of sizes would become a condition of the compiled graph
+        for axis, n, name in axes:
+            x = _along(x, axis, n, name, method)
+        return x
+    for axis, n, name in sorted(axes, key=lambda a: a[1] / x.shape[a[0]]):
         if n != x.shape[axis]:
             x = _along(x, axis, n, name, method)
     return x

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
@@ -123,7 +124,7 @@ class Detailed(nn.Module):
         """(B, C, *spatial) → (B, C', *spatial); further arguments go to the model."""
         shape = spatial_shape(x, len(self.resolution))
         y: Tensor = self.model(x, *args, **options)
-        if shape == self.resolution:
+        if not torch.compiler.is_compiling() and shape == self.resolution:
             return y
         native = self.model(carry(x, self.resolution, self.placements, self.restrict), *args, **options)
         correction = native - carry(y, self.resolution, self.placements)

@@ -104,7 +104,8 @@ class AnchoredSpectralConv(spectral_convolution.SpectralConv):
             out = tuple(round(n * r) for n, r in zip(sizes, self.resolution_scaling_factor, strict=True))
         else:
             out = sizes
-        if sizes == tuple(a.n_in for a in self.lines) and out == tuple(a.n_out for a in self.lines):
+        native = tuple(a.n_in for a in self.lines), tuple(a.n_out for a in self.lines)
+        if not torch.compiler.is_compiling() and (sizes, out) == native:
             y: Tensor = super().forward(x, output_shape)
             return y
         return self.summed(x, out)
@@ -112,7 +113,8 @@ class AnchoredSpectralConv(spectral_convolution.SpectralConv):
     def summed(self, x: Tensor, out: Shape) -> Tensor:
         """The layer by explicit sums, x (B, C_in, *spatial) → (B, C_out, *out)."""
         sizes = tuple(x.shape[2:])
-        forward, back = _matrices(self.lines, sizes, out)
+        make = _matrices.__wrapped__ if torch.compiler.is_compiling() else _matrices
+        forward, back = make(self.lines, sizes, out)
         z = _transform(x.float(), [m.to(x.device) for m in forward])
         z = self._contract(z, self.weight[self._slices()], separable=self.separable)
         scale = (prod(a.n_in for a in self.lines) / prod(a.n_out for a in self.lines)) ** _POWER[self.fft_norm]
@@ -194,7 +196,7 @@ class _AnchoredGrid(nn.Module):
 
     def grid(self, spatial_dims: Any, device: Any, dtype: torch.dtype) -> Any:
         sizes = tuple(spatial_dims)
-        if sizes == self.measure.anchor:
+        if not torch.compiler.is_compiling() and sizes == self.measure.anchor:
             return super().grid(spatial_dims, device, dtype)
         axes, ends = [], placements(self.measure)
         for n, n0, where, (a, b) in zip(sizes, self.measure.anchor, ends, self.grid_boundaries, strict=True):

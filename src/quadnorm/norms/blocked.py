@@ -23,15 +23,12 @@ def forward(
     """Output (B, C, N) and statistics (3, B, G)."""
     B, C, N = x.shape
     D = C // groups
-    stats = torch.empty(3, B * groups, dtype=x.dtype, device=x.device)
-    xr = x.reshape(B * groups, D, N)
-    buffers = _Buffers(xr, 1)
-    for rows in _rows(xr):
-        stats[:, rows] = _statistics(xr[rows], _row_weights(w, rows, groups), eps, centre, buffers)
+    stats = _statistics(x, w, groups, eps, centre)
     if _moderate(x, stats, eps):
         return _native_output(x, stats, weight, bias, groups), stats.reshape(3, B, groups)
     y = torch.empty_like(x)
-    yr = y.reshape(B * groups, D, N)
+    xr, yr = x.reshape(B * groups, D, N), y.reshape(B * groups, D, N)
+    buffers = _Buffers(xr, 1)
     for rows in _rows(xr):
         high, low, rstd = stats[:, rows, None, None]
         scale, shift = _affine(rstd, weight, bias, rows, groups, D)
@@ -114,16 +111,15 @@ def _native_gradient(
     slope = -rstd.square() * h[1]
     offset = (-rstd * h[0] if centre else 0) - slope * mean.reshape(B * groups, D)[:, :1, None]
     xr, dr = x.reshape(B * groups, D, N), dx.reshape(B * groups, D, N)
-    buffers = _Buffers(xr, 1)
+    # dx += w·(offset + slope·x), with w·slope and w·offset made once for all channels of a group
     for rows in _rows(xr):
         ws = _row_weights(w, rows, groups)
         for part in _parts(xr[rows]):
             wp = ws[..., part[2]]
-            if D == 1:  # dx += w·(offset + slope·x)
-                d = torch.mul(xr[rows][part], slope[rows], out=buffers[0, xr[rows][part].shape]).add_(offset[rows])
-                dr[rows][part].addcmul_(d, wp)
-            else:  # the same with w·offset and w·slope made once for all channels
+            if D > 1:
                 dr[rows][part].addcmul_(xr[rows][part], wp * slope[rows]).add_(wp * offset[rows])
+            else:
+                dr[rows][part].addcmul_((xr[rows][part] * slope[rows]).add_(offset[rows]), wp)
     return dx.reshape(B, C, N), sums.reshape(2, B, C)
 
 
@@ -190,28 +186,22 @@ def _affine(
     return scale, None if bias is None else bias.reshape(groups, D, 1)[group]
 
 
-def _weighted_sum(x: Tensor, w: Tensor) -> Tensor:
-    """Σ_i w_i x_i for x (R, D, N) and w (N,) or (R, 1, N): (R, D). A matrix product runs at memory speed."""
-    R, D, N = x.shape
-    if w.ndim == 1:
-        return torch.mv(x.reshape(R * D, N), w).reshape(R, D)
-    return torch.bmm(x, w.mT)[..., 0]
-
-
-def _statistics(x: Tensor, w: Tensor, eps: float, centre: bool, buffers: _Buffers) -> Tensor:
-    """High and low part of the mean, and rstd, of rows x (R, D, N): (3, R)."""
+def _statistics(x: Tensor, w: Tensor, groups: int, eps: float, centre: bool) -> Tensor:
+    """High and low part of the mean, and rstd, of each group of x (B, C, N): (3, B·G)."""
+    B, C, N = x.shape
+    D = C // groups
     if not centre:
-        square = _second_moments(x, w, buffers)
+        square = _moments(x, w, None)[1].reshape(-1, D).mean(1)
         zero = torch.zeros_like(square)
         return torch.stack([zero, zero, torch.rsqrt(square + eps)])
-    high = _pivot(x, w)
-    low, variance = _shifted_moments(x, w, high, buffers)
-    far = low * low > 4 * variance
-    # The pivot was untypical, and the large difference cost digits: once more, from the mean. Elsewhere than on a CPU
+    high = _pivot(x.reshape(B, groups, D, N), w)  # (B, G)
+    low, variance = _about(x, w, high, D)
+    # Where the pivot was untypical, the large difference cost digits: once more, from the mean. Elsewhere than on a CPU
     # asking costs more than doing.
-    if x.device.type != "cpu" or bool(far.any()):
-        high = high + low
-        low, variance = _shifted_moments(x, w, high, buffers)
+    if x.device.type != "cpu" or bool((low * low > 4 * variance).any()):
+        high = high + low.reshape(high.shape)
+        low, variance = _about(x, w, high, D)
+    high = high.reshape(-1)
     mean = high + low  # and what the addition lost (Knuth's two-sum)
     part = mean - high
     rest = (high - (mean - part)) + (low - part)
@@ -220,36 +210,48 @@ def _statistics(x: Tensor, w: Tensor, eps: float, centre: bool, buffers: _Buffer
 
 
 def _pivot(x: Tensor, w: Tensor) -> Tensor:
-    """A typical sample of each row (R,): the median of nine. A sample, so that constant rows deviate by exactly 0."""
-    N = x.shape[2]
+    """A typical sample of each group of x (B, G, D, N), (B, G): the median of nine.
+
+    A sample, and one that is there, so that constant groups deviate by exactly 0.
+    """
+    N = x.shape[3]
     spread = torch.arange(1, 18, 2, device=x.device) * N // 18
-    if x.device.type == "cpu" and bool((w[..., spread] > 0).all()):
-        return x[:, 0, spread].median(1).values
-    if w.ndim == 1:
-        return x[:, 0, w.argmax()]
-    return x[:, 0].gather(1, w[:, 0].argmax(1, keepdim=True))[:, 0]
+    if x.device.type == "cpu" and bool((w[:, spread] > 0).all()):
+        return x[:, :, 0, spread].median(2).values
+    at = w.argmax(1).expand(x.shape[0])
+    return x[:, :, 0].gather(2, at[:, None, None].expand(-1, x.shape[1], 1))[..., 0]
 
 
-def _shifted_moments(x: Tensor, w: Tensor, high: Tensor, buffers: _Buffers) -> tuple[Tensor, Tensor]:
-    """Mean − high and variance of each row (R,), from deviations about ``high``."""
-    masses, means, seconds = [], [], []
-    for part in _parts(x):
-        d = buffers.deviations(x[part], high[:, None, None], 0)
-        ws = w[..., part[2]]
-        mass = ws.sum(-1) if ws.shape[-1] < x.shape[2] else torch.ones((), dtype=w.dtype, device=w.device)
-        mean = _weighted_sum(d, ws)  # times mass; (R, channels of the part)
-        seconds.append(_weighted_sum(d.mul_(d), ws))
-        means.append(mean)
-        masses.append(mass.expand_as(mean))
-    total = torch.cat(masses, 1).sum(1).clamp_min(torch.finfo(w.dtype).tiny)
-    low = torch.cat(means, 1).sum(1) / total
-    return low, (torch.cat(seconds, 1).sum(1) / total - low.square()).clamp_min(0)
+def _about(x: Tensor, w: Tensor, pivot: Tensor, D: int) -> tuple[Tensor, Tensor]:
+    """Mean − pivot and variance of each group (B·G,), from deviations about the pivot (B, G)."""
+    first, second = (m.reshape(-1, D).mean(1) for m in _moments(x, w, pivot.repeat_interleave(D, 1)))
+    return first, (second - first.square()).clamp_min(0)
 
 
-def _second_moments(x: Tensor, w: Tensor, buffers: _Buffers) -> Tensor:
-    """Mean of x² under the weights for each row (R,)."""
-    total = torch.zeros(x.shape[0], dtype=x.dtype, device=x.device)
-    for part in _parts(x):
-        d = x[part]
-        total += _weighted_sum(torch.mul(d, d, out=buffers[0, d.shape]), w[..., part[2]]).sum(1)
-    return total / x.shape[1]
+def _moments(x: Tensor, w: Tensor, pivot: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Σ w·(x − pivot) and Σ w·(x − pivot)² over the samples of x (B, C, N), (B, C) each; weights scaled to mass 1.
+
+    Channels are taken a block at a time, whatever group they belong to: few calls, and buffers that stay in the cache.
+    Matrix products run at memory speed.
+    """
+    B, C, N = x.shape
+    shared = w.shape[0] == 1
+    xs = x.reshape(1, B * C, N) if shared else x
+    pivots = None if pivot is None else pivot.reshape(xs.shape[:2])
+    first, second = (torch.zeros(xs.shape[:2], dtype=x.dtype, device=x.device) for _ in range(2))
+    k, n = max(1, min(xs.shape[1], _limit(x) // N)), min(N, _limit(x))
+    buffer = torch.empty(k * n, dtype=x.dtype, device=x.device)
+    for b in range(xs.shape[0]):
+        for c in range(0, xs.shape[1], k):
+            for i in range(0, N, n):
+                part, weight = xs[b, c : c + k, i : i + n], w[b, i : i + n]
+                d = buffer[: part.numel()].view(part.shape)
+                if pivots is None:
+                    torch.mul(part, part, out=d)
+                else:
+                    torch.sub(part, pivots[b, c : c + k, None], out=d)
+                    first[b, c : c + k] += torch.mv(d, weight)
+                    d.mul_(d)
+                second[b, c : c + k] += torch.mv(d, weight)
+    mass = w.sum(1, keepdim=True).clamp_min(torch.finfo(w.dtype).tiny)
+    return (first / mass).reshape(B, C), (second / mass).reshape(B, C)

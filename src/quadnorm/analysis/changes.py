@@ -82,7 +82,9 @@ def changes_table(found: tuple[Change, ...], most: int = 200) -> Table:
             Cell(grid_name(c.grid), "value", c.grid),
             _number(c.old),
             _number(c.new),
-            Cell(f"{100 * _share(c):+.1f} %".replace("-", "−"), "value", _share(c)) if isfinite(_share(c)) else Cell("—"),
+            Cell(f"{100 * _share(c):+.1f} %".replace("-", "−"), "value", _share(c))
+            if isfinite(_share(c))
+            else Cell("—"),
             Cell(str(c.seeds), "value", c.seeds),
         )
         for c in told[:most]

@@ -4,7 +4,7 @@
 verdict       means
 ============  ========================================================================================================
 reproduced    the effect has the claimed direction, its interval excludes none at all, and it has half the size or more
-contradicted  no effect of the claimed direction is shown, and half the claimed size is excluded
+contradicted  no effect of the claimed direction is shown and half the claimed size is excluded; or a tenth is excluded
 partly        anything between: smaller than claimed, not told from none, one seed only, or only some of several cases
 not run       no records at the desk or paper preset (the smoke preset learns nothing)
 ============  ========================================================================================================
@@ -85,6 +85,8 @@ def verdict_of(value: float, low: float, high: float, claimed: float) -> str:
         return CONTRADICTED  # a run of it has no finite error: whatever was claimed, this is not it
     if not (isfinite(low) and isfinite(high)):
         return PARTLY if value > 0 else CONTRADICTED  # one seed: a direction, and no more
+    if high < claimed / 10:
+        return CONTRADICTED  # told from none or not, this is another effect than the one that was claimed
     if low > 0:
         return REPRODUCED if value >= claimed / 2 else PARTLY
     return CONTRADICTED if high < claimed / 2 else PARTLY

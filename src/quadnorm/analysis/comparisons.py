@@ -97,8 +97,8 @@ def _compare(library: Library, p: Place) -> Compared | None:
 
 
 def budget(results: Results, seeds: int) -> str:
-    """``desk preset, 3 seeds``."""
-    return f"{results.study.preset} preset, {seeds} seed{'s' if seeds != 1 else ''}"
+    """``desk, 3 seeds``."""
+    return f"{results.study.preset}, {seeds} seed{'s' if seeds != 1 else ''}"
 
 
 def better_of(library: Library, place: Place) -> tuple[str, Compared] | None:

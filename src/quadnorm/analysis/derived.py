@@ -44,7 +44,12 @@ def derived_table(name: str, roots: Path | Sequence[Path] | Library) -> Table:
     if len(lacking) > 1:
         command += f" (and {', '.join(lacking[1:])})"
     return Table(
-        key, printed.caption, tuple(panels), f"{printed.unit}. Below, as printed in {printed.label}.", notes, command
+        key,
+        printed.caption,
+        tuple(panels),
+        f"{printed.unit[0].upper()}{printed.unit[1:]}. Below, as printed in {printed.label}.",
+        notes,
+        command,
     )
 
 

@@ -85,13 +85,18 @@ def inline_svg(figure: Any, name: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r"\n\s*", "\n", text)
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower())
-    text = re.sub(r'\bid="([^"]+)"', rf'id="{slug}-\1"', text)
+    seen: set[str] = set()
+
+    def own(found: re.Match[str]) -> str:
+        # Equal images (colour bars) get equal ids from matplotlib; nothing refers to the later ones.
+        first = found[1] not in seen
+        seen.add(found[1])
+        return f' id="{slug}-{found[1]}"' if first else ""
+
+    text = re.sub(r'\sid="([^"]+)"', own, text)
     text = re.sub(r'(href="#|url\(#)([^")]+)', rf"\g<1>{slug}-\2", text)
     text = re.sub(re.escape(INK), "currentColor", text, flags=re.IGNORECASE)
-    # The page scales it; a fixed size would not fit a telephone.
-    return re.sub(
-        r'(<svg[^>]*?) height="[^"]*"([^>]*?) width="[^"]*"|(<svg[^>]*?) width="[^"]*"([^>]*?) height="[^"]*"',
-        r"\1\2\3\4",
-        text,
-        count=1,
-    )
+    # The page scales it down to what a telephone has, and not up: type stays as large as the page's.
+    head, rest = text[: text.index(">")], text[text.index(">") :]
+    head = re.sub(r' (width|height)="[^"]*"', "", head)
+    return f'{head} style="max-width: {116 * figure.get_figwidth():.0f}px"{rest}'

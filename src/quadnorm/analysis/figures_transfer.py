@@ -58,7 +58,8 @@ def transfer(library: Library) -> Any | None:
             axis.set_title(f"{v.operator}, {v.problem}")
         axes[0, 0].set_ylabel("relative L² error, %")
         axes[0, 0].plot([], [], "--", color=INK, label="anchored")
-        figure.legend(loc="outside upper left", ncols=3 if len(variants) == 1 else 6)
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=3 if len(variants) == 1 else 6)
         return figure
 
 

@@ -54,6 +54,7 @@ def _cell(cell: Cell, column: int, text_columns: int) -> str:
     classes = [] if column < text_columns else ["num"]
     classes += [cell.kind] if cell.kind in ("missing", "failed") else []
     classes += ["best"] if cell.bold else []
+    classes += ["words"] if column >= text_columns and cell.kind == "text" else []
     # Sorted by value; what has none comes last in either direction.
     key = f"{cell.value:.17g}" if isfinite(cell.value) else ("" if column >= text_columns else cell.text)
     attributes = f' data-key="{escape(key)}"'
@@ -64,4 +65,5 @@ def _cell(cell: Cell, column: int, text_columns: int) -> str:
     if cell.paper:
         printed = escape(cell.paper.text)
         paper = f'<small title="as printed in the paper">{f"<b>{printed}</b>" if cell.paper.bold else printed}</small>'
-    return f"<{tag}{attributes}>{escape(cell.text)}{paper}</{tag}>"
+    text = f'<a href="#{escape(cell.href)}">{escape(cell.text)}</a>' if cell.href else escape(cell.text)
+    return f"<{tag}{attributes}>{text}{paper}</{tag}>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +18,26 @@ Seeds = dict[int, float]
 
 @dataclass(frozen=True)
 class Found:
-    """One run on disk. ``record`` is its record.json; empty where the run has not finished or cannot be read."""
+    """One run on disk. ``record`` is its record.json; empty where the run has not finished or is ``damaged``."""
 
     run: Run
     key: str
     folder: Path
     record: Mapping[str, Any]
+    damaged: bool = False
 
     @property
     def status(self) -> str:
-        """``done``, ``diverged``, or ``unfinished``."""
+        """``done``, ``diverged``, ``unfinished`` or ``unreadable``."""
+        if self.damaged:
+            return "unreadable"
         return str(self.record.get("status", "done")) if self.record else "unfinished"
+
+    @property
+    def seconds(self) -> float | None:
+        """What the run took, if its record says so."""
+        said = self.record.get("seconds")
+        return float(said) if isinstance(said, (int, float)) else None
 
 
 @dataclass(frozen=True)
@@ -77,7 +86,7 @@ def load_results(
         if wrong and strict:
             raise ValueError(wrong)
         problems += [wrong] if wrong else []
-        found.append(Found(run, key, root / "runs" / key, record))
+        found.append(Found(run, key, root / "runs" / key, record, bool(wrong)))
     said, mixed = _agreement(study, found)
     if strict and said and (mixed or not allow_mixed):
         raise ValueError(said[0])
@@ -174,7 +183,7 @@ class Library:
             study = full.at(preset)
             planned = study.seeds
             study = replace(study, seeds=full.seeds)
-            keys = [task_of(run, study.evaluations).key for run in study.runs()]
+            keys = _keys(name, preset)
             self._claimed.setdefault(name, set()).update(keys)
             if self.keys.keys().isdisjoint(keys):
                 self._kept[name, preset] = Results(replace(study, seeds=planned), {})
@@ -202,6 +211,14 @@ class Library:
                 self.at(name, preset)
         claimed = set().union(*self._claimed.values()) if self._claimed else set()
         return [folder for key, folder in sorted(self.keys.items()) if key not in claimed]
+
+
+@cache
+def _keys(name: str, preset: str) -> tuple[str, ...]:
+    """The names of the run folders of a study of the catalog, for every seed."""
+    full = from_catalog(name)
+    study = replace(full.at(preset), seeds=full.seeds)
+    return tuple(dict.fromkeys(task_of(run, study.evaluations).key for run in study.runs()))
 
 
 def spectrum_of(found: Found, evaluation: str, grid: int) -> list[float]:

@@ -30,6 +30,7 @@ class Cell:
     bold: bool = False
     note: str = ""
     paper: Printed | None = None
+    href: str = ""  # a place on the same page
 
 
 @dataclass(frozen=True)

@@ -93,10 +93,20 @@ def chart(results: Results, variant: Variant) -> str:
         parts.append(_line(line, x, y, right, label_y))
     title = f"Error against test grid: {', '.join(line.label for line in lines)}"
     return (
-        f'<svg class="curves" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(title)}">'
-        + "".join(parts)
-        + "</svg>"
+        f'<div class="curves" style="--part:{WIDTH / (right + 8):.3f}">'
+        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(title)}">{"".join(parts)}</svg></div>'
+        + _legend(lines)
     )
+
+
+def _legend(lines: list[Series]) -> str:
+    """The labels as a list, for screens that are too narrow for them beside the lines."""
+    items = []
+    for line in lines:
+        dash = f' stroke-dasharray="{line.dash}"' if line.dash else ""
+        key = f'<svg viewBox="0 0 24 8"><line x1="0" x2="24" y1="4" y2="4"{dash}/></svg>'
+        items.append(f'<li style="--c:{line.colour}">{key}{escape(line.label)}</li>')
+    return f'<ul class="legend" aria-hidden="true">{"".join(items)}</ul>'
 
 
 def _line(line: Series, x: dict[int, float], y: object, right: int, label_y: float) -> str:

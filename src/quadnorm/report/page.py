@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,12 @@ from quadnorm.analysis.changes import KINDS, changes, changes_table
 from quadnorm.analysis.claims import VERDICTS, Judged, judge_all
 from quadnorm.analysis.claims_contradictions import CONTRADICTIONS
 from quadnorm.analysis.derived import derived_table, table_names
-from quadnorm.analysis.figures import DRAWINGS, Drawing
+from quadnorm.analysis.figures import DRAWINGS, Drawing, draw
 from quadnorm.analysis.figures_style import inline_svg
 from quadnorm.analysis.results import Found, Library, Results
 from quadnorm.analysis.tables import Table, command, table_of
 from quadnorm.report.chart import chart
-from quadnorm.report.summary import counts, overview, sentences
+from quadnorm.report.summary import cards, counts, overview
 from quadnorm.studies import estimate, study, study_names
 from quadnorm.studies.records import read_json
 
@@ -84,7 +85,7 @@ def page(library: Library, other: Library | None = None) -> str:
             made=datetime.now(UTC).strftime("%Y-%m-%d"),
             roots=[str(r) for r in library.roots],
             counts=counts(library),
-            sentences=sentences(library),
+            cards=cards(library),
             overview=overview(library),
             sections=sections,
             verdicts=[(v, sum(j.verdict == v for j in judged)) for v in VERDICTS],
@@ -112,8 +113,10 @@ def _figure(d: Drawing, library: Library) -> dict[str, Any]:
     """A figure's SVG, or why there is none; a file that cannot be read must not cost the page."""
     drawn, why = "", ""
     try:
-        figure = d.draw(library)
-        if figure is not None:
+        figure = d.draw(library) if d.needs else None
+        if not d.needs:
+            drawn = _constant(d.name)
+        elif figure is not None:
             drawn = inline_svg(figure, d.name)
         else:
             why = (
@@ -124,6 +127,12 @@ def _figure(d: Drawing, library: Library) -> dict[str, Any]:
     except (ValueError, OSError, RuntimeError, KeyError) as error:
         why = f"{type(error).__name__}: {error}"
     return {"drawing": d, "svg": drawn, "why": why}
+
+
+@cache
+def _constant(name: str) -> str:
+    """A figure that no record changes."""
+    return inline_svg(draw(name, Library([])), name)
 
 
 def _changes(library: Library, other: Library) -> dict[str, Any]:
@@ -155,7 +164,7 @@ def _section(results: Results) -> Section:
         charts=tuple((name, drawing) for name, drawing in drawings if drawing),
         command=command(s),
         runs=tuple(_run(f) for f in results.found),
-        minutes=sum(float(f.record.get("seconds") or 0) for f in results.found) / 60,
+        minutes=sum(f.seconds or 0.0 for f in results.found) / 60,
     )
 
 
@@ -166,7 +175,7 @@ def _run(found: Found) -> dict[str, Any]:
         "seed": found.run.seed,
         "status": found.status,
         "text": found.record.get("text", ""),
-        "seconds": found.record.get("seconds"),
+        "seconds": found.seconds,
         "code": found.record.get("code", ""),
     }
 

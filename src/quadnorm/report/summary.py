@@ -1,18 +1,29 @@
-"""What a busy reader gets: counts, the one comparison that matters of each study, and a few sentences."""
+"""What a busy reader gets: counts, cards with the comparison that matters, and one row for each setting."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 
+from quadnorm.analysis.comparisons import budget
+from quadnorm.analysis.palette import styles
 from quadnorm.analysis.results import Library, Results
 from quadnorm.analysis.statistics import summarize
 from quadnorm.analysis.tables import Cell, Panel, Table, grid_name, native_grid
 from quadnorm.studies import study_names
 from quadnorm.studies.study import Variant
 
-# Where the sentences come from, the most telling first.
-LEADS = ("anchored-crossres", "transfer-baselines", "demo", "extreme-crossres", "real-darcy-extreme")
+# Where the cards come from, the most telling first; studies of the same models add to one card.
+LEADS = ("anchored-crossres", "transfer-baselines", "demo", "quadrature-everywhere", "extreme-crossres", "real-darcy")
+USES = (
+    ("LayerNorm", "as-trained", "LayerNorm"),
+    ("LayerNorm", "anchor-all", "… the same weights, anchored"),
+    ("LayerNorm", "upsample-spline", "… run at the training grid, interpolated"),
+    ("QuadNorm", "as-trained", "QuadNorm"),
+    ("BlendQuadNorm", "as-trained", "BlendQuadNorm"),
+    ("None", "as-trained", "no norm"),
+)
+OPERATORS = {"fno": "FNO", "galerkin": "Galerkin Transformer", "transolver": "Transolver"}
 
 
 @dataclass(frozen=True)
@@ -24,6 +35,7 @@ class Counts:
     runs: int
     diverged: int
     unfinished: int
+    unreadable: int
 
 
 def counts(library: Library) -> Counts:
@@ -33,47 +45,75 @@ def counts(library: Library) -> Counts:
     return Counts(
         studies=sum(library.results(name).any for name in study_names()),
         of=len(study_names()),
-        runs=sum(s != "unfinished" for s in states),
+        runs=sum(s not in ("unfinished", "unreadable") for s in states),
         diverged=states.count("diverged"),
         unfinished=states.count("unfinished"),
+        unreadable=states.count("unreadable"),
     )
 
 
-def sentences(library: Library, most: int = 5) -> list[str]:
-    """Findings in words, from the studies that have records."""
-    said: list[str] = []
+@dataclass(frozen=True)
+class Line:
+    """One use of one method: errors at the training and at the far grid, in per cent."""
+
+    words: str
+    colour: str
+    native: float
+    far: float
+
+    @property
+    def factor(self) -> float:
+        """Far over native."""
+        return self.far / self.native
+
+
+@dataclass
+class Card:
+    """One operator on one problem, from the training grid to the farthest."""
+
+    title: str
+    route: str
+    study: str
+    budget: str
+    lines: dict[str, Line] = field(default_factory=dict)
+
+    @property
+    def top(self) -> float:
+        """The largest error, which the bars are drawn against."""
+        return max(line.far for line in self.lines.values())
+
+
+def cards(library: Library, most: int = 4) -> list[Card]:
+    """The transfer of the main settings; smoke runs say nothing and give none."""
+    made: dict[str, Card] = {}
     for name in (*LEADS, *study_names()):
         results = library.results(name)
-        for variant in results.study.variants if results.any and results.study.preset != "smoke" else ():
-            for text in _findings(results, variant):
-                if text not in said:
-                    said.append(text)
-        if len(said) >= most:
-            break
-    return said[:most]
+        if not results.any or results.study.preset == "smoke" or results.mixed:
+            continue
+        for v in results.study.variants:
+            native, far = native_grid(v), v.test[-1]
+            if native == far or len(v.train) > 1:
+                continue
+            lines = _lines(results, v)
+            # Errors stand on one card only where everything but the method is the same.
+            key = repr((v.operator, v.operator_params, v.problem, v.problem_params, v.budget, v.train, native, far))
+            if len(lines) > 1 and (key in made or len(made) < most):
+                about = f"{name}: {budget(results, len(results.seeds))}"
+                title = f"{OPERATORS.get(v.operator, v.operator)} on {v.problem}"
+                card = made.setdefault(key, Card(title, f"{grid_name(native)} → {grid_name(far)}", name, about))
+                card.lines = {**lines, **card.lines}
+    order = [words for _, _, words in USES]
+    for card in made.values():
+        card.lines = {words: card.lines[words] for words in order if words in card.lines}
+    return list(made.values())
 
 
-def _findings(results: Results, variant: Variant) -> list[str]:
-    native, far = native_grid(variant), variant.test[-1]
-    if native == far:
-        return []
-    baseline = _pair(results, variant, "LayerNorm", "as-trained")
-    if baseline is None:
-        return []
-    where = f"{variant.operator} on {variant.problem}, trained at {grid_name(native)}"
-    trained, moved = baseline
-    said = [
-        f"{where}: with LayerNorm the error goes from {trained:.2f} % at {grid_name(native)} to {moved:.2f} % at "
-        f"{grid_name(far)} (×{moved / trained:.2f})"
-    ]
-    for method, e, words in (
-        ("LayerNorm", "anchor-all", "the same weights with every spatial sum anchored"),
-        ("LayerNorm", "upsample-spline", "the same weights run at the training grid, output interpolated"),
-        ("QuadNorm", "as-trained", "QuadNorm"),
-    ):
-        if (found := _pair(results, variant, method, e)) is not None:
-            said.append(f"{words}: {found[0]:.2f} % to {found[1]:.2f} % (×{found[1] / found[0]:.2f})")
-    return ["; ".join(said) + "."]
+def _lines(results: Results, variant: Variant) -> dict[str, Line]:
+    found = {}
+    for method, evaluation, words in USES:
+        if (pair := _pair(results, variant, method, evaluation)) is not None:
+            found[words] = Line(words, styles([method])[method][0], *pair)
+    return found
 
 
 def _pair(results: Results, variant: Variant, method: str, evaluation: str) -> tuple[float, float] | None:
@@ -91,17 +131,8 @@ def overview(library: Library) -> Table:
         results = library.results(name)
         measured = {key[0] for key in results.errors}
         rows += [_overview_row(results, v) for v in results.study.variants if v.name in measured]
-    columns = (
-        "study",
-        "setting",
-        "preset",
-        "best at the far grid",
-        "its error",
-        "LayerNorm there",
-        "LayerNorm, native",
-        "seeds",
-    )
-    return Table("overview", "At a glance", (Panel("", columns, tuple(rows), text_columns=4),))
+    heads = "study|setting|preset|best at the far grid|its error|LayerNorm there|LayerNorm, native|seeds"
+    return Table("overview", "At a glance", (Panel("", tuple(heads.split("|")), tuple(rows), text_columns=4),))
 
 
 def _overview_row(results: Results, variant: Variant) -> tuple[Cell, ...]:
@@ -112,11 +143,10 @@ def _overview_row(results: Results, variant: Variant) -> tuple[Cell, ...]:
             if (runs := results.of(variant.name, m.label, far, e.name)) and isfinite(mean := summarize(runs).mean):
                 means[m.label + (f", {e.label}" if len(study.evaluations) > 1 else "")] = mean
     best = min(means, key=lambda k: means[k]) if means else ""
-    base = _pair(results, variant, "LayerNorm", "as-trained")
-    native, moved = base or (float("nan"),) * 2
+    native, moved = _pair(results, variant, "LayerNorm", "as-trained") or (float("nan"),) * 2
     route = " → ".join(dict.fromkeys((grid_name(native_grid(variant)), grid_name(far))))
     return (
-        Cell(study.name),
+        Cell(study.name, href=study.name),
         Cell(f"{variant.operator}, {variant.problem}, {route}"),
         Cell(study.preset),
         Cell(best or "—"),

@@ -26,3 +26,13 @@ filter.addEventListener("input", () => {
     part.classList.toggle("hidden", !words.every((word) => text.includes(word)));
   }
 });
+// Buttons that show or hide the claims of a verdict.
+for (const button of document.querySelectorAll("button[data-verdict]")) {
+  button.addEventListener("click", () => {
+    const shown = button.getAttribute("aria-pressed") !== "true";
+    button.setAttribute("aria-pressed", String(shown));
+    for (const claim of document.querySelectorAll("ol.claims > li")) {
+      if (claim.dataset.verdict === button.dataset.verdict) claim.classList.toggle("hidden", !shown);
+    }
+  });
+}

@@ -1,0 +1,164 @@
+"""Figures: what they show against calculus, what they need, and that files and page text come out whole."""
+
+import re
+import shutil
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from synthetic_records import write_records
+
+from quadnorm.analysis import figures, figures_fields, figures_theory, figures_transfer
+from quadnorm.analysis.figures import DRAWINGS, draw, drawing, figure_names, save_figures
+from quadnorm.analysis.figures_style import INK, inline_svg, save
+from quadnorm.analysis.palette import styles
+from quadnorm.analysis.results import Library
+from quadnorm.studies import study
+from quadnorm.studies.records import folder_of, task_of
+from quadnorm.studies.runner import run_study, select
+
+RECORDED = ("anchored-crossres", "extreme-crossres", "deep-crossres", "error-decomp", "demo")
+WITH_WEIGHTS = ("demo", "galerkin-varcoeff", "transolver-varcoeff", "galerkin-elasticity-4x")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """Records at the desk preset. The weights are of two tiny models trained here; any model will do for a picture."""
+    root, small = tmp_path_factory.mktemp("records"), tmp_path_factory.mktemp("small")
+    for name in (*RECORDED, *WITH_WEIGHTS):
+        write_records(study(name).at("desk"), root, test=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("QUADNORM_CACHE", str(small / "cache"))
+        tiny = select(study("galerkin-elasticity-4x").at("smoke"), [0], ["LayerNorm", "QuadNorm"])
+        run_study(tiny, small, workers=1, threads=1)
+        weights = {
+            r.method.label: folder_of(small, task_of(r, tiny.evaluations)) / "best.safetensors" for r in tiny.runs()
+        }
+        for name in WITH_WEIGHTS:
+            s = study(name).at("desk")
+            for run in s.runs():
+                if run.seed == 0 and run.method.label in weights:
+                    shutil.copy(weights[run.method.label], folder_of(root, task_of(run, s.evaluations)))
+        yield Library([root])
+
+
+@pytest.fixture(scope="module")
+def drawn(library):
+    return {d.name: d.draw(library) for d in DRAWINGS}
+
+
+def test_every_figure_can_be_drawn_and_saved(drawn, tmp_path):
+    made = [path for name, figure in drawn.items() for path in save(figure, tmp_path / name)]
+    assert {p.stem for p in made} == set(figure_names())
+    assert {p.suffix for p in made} == {".svg", ".png"}
+    for path in made:
+        assert path.stat().st_size > 2000
+        if path.suffix == ".svg":
+            ET.parse(path)
+        else:
+            assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_page_text_is_svg_alone_with_ids_of_its_own(drawn):
+    seen: set[str] = set()
+    for name, figure in drawn.items():
+        text = inline_svg(figure, name)
+        root = ET.fromstring(text)
+        assert root.tag.endswith("svg")
+        assert "viewBox" in root.attrib
+        assert "width" not in root.attrib
+        ids = re.findall(r'\bid="([^"]+)"', text)
+        assert not seen & set(ids)
+        seen |= set(ids)
+        assert all(target in ids for target in re.findall(r'(?:href="#|url\(#)([^")]+)', text))
+        assert INK not in text
+        assert len(text) < 700_000
+
+
+def test_figures_of_records_need_records(tmp_path, monkeypatch):
+    library = Library([tmp_path])
+    assert all(d.draw(library) is None for d in DRAWINGS if d.needs)
+    monkeypatch.setattr(figures, "DRAWINGS", (drawing("transfer"), drawing("nonuniform-bias")))
+    assert [p.name for p in save_figures(library, tmp_path)] == ["nonuniform-bias.svg", "nonuniform-bias.png"]
+
+
+def test_fields_need_weights(tmp_path):
+    write_records(study("demo").at("desk"), tmp_path, test=1)
+    assert draw("prediction", Library([tmp_path])) is None
+    assert draw("audit", Library([tmp_path])) is None
+    assert draw("transfer", Library([tmp_path])) is not None
+
+
+def test_the_papers_figures_are_all_there():
+    labels = {d.label for d in DRAWINGS if d.label}
+    assert labels == {
+        "fig:schematic", "fig:scaling", "fig:error-decomposition", "fig:varcoeff-qualitative", "fig:bias-convergence",
+        "fig:nonuniform-bias", "fig:nonuniform-mechanism", "fig:elasticity-4x-qualitative",
+    }  # fmt: skip
+    assert drawing("fig:scaling").name == "scaling"
+    with pytest.raises(ValueError, match="did you mean 'scaling'"):
+        drawing("scalling")
+
+
+def test_the_field_has_the_mean_it_claims():
+    """∫₀¹ sin πx dx = 2/π, so the mean over the square is 4/π²; midpoint sums on a grid of our own agree."""
+    x = (np.arange(2000) + 0.5) / 2000
+    assert figures_theory.field(x, x).mean() == pytest.approx(4 / np.pi**2, rel=1e-6)
+    assert pytest.approx(4 / np.pi**2) == figures_theory.EXACT
+
+
+def test_bias_has_order_one_with_equal_weights_and_two_with_volumes():
+    """Where the ends vanish, equal weights give (n−1)/n of the trapezoid's mean in each axis: a bias of about 2h."""
+    sizes = np.array([33, 65, 129])
+    found = np.array([figures_theory.biases(np.linspace(0, 1, n)) for n in sizes])
+    orders = np.log2(found[:-1] / found[1:])
+    assert np.allclose(orders[:, 0], 1, atol=0.03)
+    assert np.allclose(orders[:, 1], 2, atol=0.01)
+    n = 65
+    total = 1 / np.tan(np.pi / (2 * (n - 1)))  # Σ sin(πj/(n−1)) = cot(π/(2(n−1)))
+    assert found[1, 0] == pytest.approx(abs((total / n) ** 2 / (4 / np.pi**2) - 1), rel=1e-9)
+    assert found[1, 1] == pytest.approx(abs((total / (n - 1)) ** 2 / (4 / np.pi**2) - 1), rel=1e-6)
+
+
+def test_volumes_win_on_every_mesh_and_sum_to_one():
+    for make in figures_theory.MESHES.values():
+        x = make(64)
+        assert x[0] == 0
+        assert x[-1] == 1
+        assert (np.diff(x) > 0).all()
+        assert figures_theory.weights(x).sum() == pytest.approx(1, abs=1e-12)
+        equal, volumes = figures_theory.biases(x)
+        assert equal > 30 * volumes
+
+
+def test_the_window_is_on_the_boundary_and_holds_the_most_energy():
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        error = rng.normal(size=(32, 32)) * rng.random((32, 32)) ** 4
+        rows, columns = figures_fields.boundary_window(error)
+        assert rows.start == 0 or rows.stop == 32 or columns.start == 0 or columns.stop == 32
+        best = (error[rows, columns] ** 2).sum()
+        others = [(i, j) for i in range(0, 32, 8) for j in range(0, 32, 8) if i in (0, 24) or j in (0, 24)]
+        assert best >= max((error[i : i + 8, j : j + 8] ** 2).sum() for i, j in others) - 1e-12
+
+
+def test_curves_carry_the_means_of_the_records(library, drawn):
+    results = library.results("anchored-crossres")
+    v = results.study.variants[0]
+    figure = drawn["transfer"]
+    line = next(line for line in figure.axes[0].lines if line.get_label() == "QuadNorm")
+    wanted = [np.mean(list(results.of("fno", "QuadNorm", n).values())) for n in v.test]
+    assert np.allclose(line.get_ydata(), wanted)
+    assert figures_transfer.means(results, v, "QuadNorm") == pytest.approx(dict(zip(v.test, wanted, strict=True)))
+
+
+def test_files_do_not_depend_on_the_day(library, tmp_path):
+    first = save(draw("schematic", library), tmp_path / "a")[0].read_text()
+    assert first == save(draw("schematic", library), tmp_path / "b")[0].read_text()
+
+
+def test_methods_keep_their_colour_and_differ_in_marker():
+    usual = ["LayerNorm", "QuadNorm", "BlendQuadNorm", "InstanceNorm", "None", "GroupNorm", "RMSNorm"]
+    looks = styles(usual)
+    assert len({c for c, _ in looks.values()}) == len({m for _, m in looks.values()}) == 7
+    assert styles(["QuadNorm", "LayerNorm"])["LayerNorm"] == looks["LayerNorm"]

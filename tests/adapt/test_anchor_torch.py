@@ -206,11 +206,14 @@ def test_sums_outside_of_modules_are_found():
             y = torch.fft.irfft2(torch.fft.rfft2(y), s=y.shape[-2:])
             y = y / y.std((2, 3), keepdim=True)
             k = y.flatten(2)
+            y = y + torch.einsum("bcn,bdn->bcd", k, k).sum((1, 2))[:, None, None, None]
+            y = y * torch.einsum("bcij->bc", y)[..., None, None] + torch.einsum("bcij->bij", y)[:, None]
             return nn.functional.pad(k @ k.transpose(1, 2), (1, 1))
 
     report = anchor(Model(), (9, 9)).anchor_report
     kinds = {e.kind for e in report.left}
-    assert {"field", "call fft_rfft2", "call std", "call matmul"} <= kinds
+    assert {"field", "call fft_rfft2", "call std", "call matmul", "call einsum"} <= kinds
+    assert sum(e.kind == "call einsum" for e in report.left) == 1  # one line for both; the sum over channels is none
     assert "call pad" not in kinds  # of a small matrix, not of the grid
 
 

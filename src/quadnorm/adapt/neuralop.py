@@ -288,6 +288,14 @@ RULES[embeddings.GridEmbedding2D] = coordinates_rule
 RULES[padding.DomainPadding] = padding_rule
 
 
+try:  # SFNO's layer; neuraloperator offers it only where torch-harmonics is installed
+    from neuralop.layers.spherical_convolution import SphericalConv
+except ImportError:
+    pass
+else:
+    RULES[SphericalConv] = lambda module, place: unchanged("spherical harmonics by quadrature: no counting, no period")
+
+
 # --- training with QuadNorm ------------------------------------------------------------------------------------------
 
 _THEIRS = ("instance_norm", "group_norm", "batch_norm", "ada_in")

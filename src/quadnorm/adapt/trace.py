@@ -82,7 +82,7 @@ class _Watch(TorchFunctionMode):
 
     def __init__(self, found: Trace, stack: list[tuple[str, bool]], resolution: Shape) -> None:
         super().__init__()
-        self.found, self.stack = found, stack
+        self.found, self.stack, self.resolution = found, stack, resolution
         self.sizes = {n for n in (*resolution, prod(resolution)) if n > 1}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -120,9 +120,23 @@ class _Watch(TorchFunctionMode):
             and len(self.sizes) > 1
         ):
             return "a matrix product that sums over samples"
+        if name == "einsum" and isinstance(args[0], str) and "->" in args[0] and "." not in args[0]:
+            return self._contracted(args[0].replace(" ", ""), tensors(args[1:]))
         if name in ("pad", "interpolate", "unfold", "conv1d", "conv2d", "conv3d"):
             return _pixels(name, args, kwargs)
         return ""
+
+    def _contracted(self, equation: str, operands: list[Tensor]) -> str:
+        """Whether an einsum sums over all samples: their number, or every axis of the grid, is gone from its output."""
+        inputs, output = equation.split("->")
+        size = {
+            k: n
+            for word, t in zip(inputs.split(","), operands, strict=True)
+            for k, n in zip(word, t.shape, strict=True)
+        }
+        lost = [n for k, n in size.items() if k not in output]
+        gone = prod(self.resolution) in lost or all(lost.count(n) >= self.resolution.count(n) for n in self.resolution)
+        return "a contraction over samples, each counted the same" if gone else ""
 
 
 def _pixels(name: str, args: Any, kwargs: Any) -> str:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Container, Iterator, Sequence
 from math import prod
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from quadnorm.adapt import rules
-from quadnorm.adapt.carry import per_axis
+from quadnorm.adapt.models import check_module, copied, model_grid, replaced
 from quadnorm.adapt.registry import Outcome, Place, apply_rule, left, rule_for
 from quadnorm.adapt.report import Report
 from quadnorm.adapt.torch_modules import AnchoredLayerNorm
-from quadnorm.adapt.trace import Example, Trace, call, guess_dimension, guess_examples, scratch, tensors, trace
+from quadnorm.adapt.trace import Example, Trace, call, guess_examples, scratch, tensors, trace
 from quadnorm.measures import Anchored, Measure
 from quadnorm.measures.base import Shape
 
@@ -111,82 +109,6 @@ def examined(
             where, f"call {name}", "left", f"{what}; made outside of modules, so it cannot be anchored; register_anchor"
         )
     return made, report, note, tried
-
-
-def check_module(model: nn.Module, verb: str) -> None:
-    """Raise for things that cannot be taken apart."""
-    if isinstance(model, torch.jit.ScriptModule):
-        raise TypeError(
-            f"cannot {verb} a scripted model: TorchScript has compiled its modules away; {verb} the Python "
-            "model, then script or export it"
-        )
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"{verb} needs an nn.Module, got {model!r}")
-    for inner in ("_orig_mod", "module"):
-        wrapped = getattr(model, inner, None)
-        if (
-            type(model).__name__ in ("OptimizedModule", "DistributedDataParallel", "DataParallel")
-            and wrapped is not None
-        ):
-            raise TypeError(
-                f"cannot {verb} a {type(model).__name__}; {verb} the module inside (model.{inner}), then wrap "
-                "the result again"
-            )
-
-
-def copied(model: nn.Module, share: bool = False) -> nn.Module:
-    """A deep copy, with the parameters themselves if ``share``."""
-    memo: dict[int, Any] = {id(p): p for p in model.parameters()} if share else {}
-    try:
-        return copy.deepcopy(model, memo)
-    except Exception as error:
-        raise TypeError(
-            f"the model cannot be copied ({error}); tensors that carry a gradient history cannot: detach them, "
-            f"or anchor the model before its first run"
-        ) from error
-
-
-def model_grid(
-    model: nn.Module, resolution: int | Sequence[int], placement: str | Sequence[str] | None
-) -> tuple[Shape, tuple[str, ...]]:
-    """Samples per axis and placement per axis of the training grid, from what was given and what the model says."""
-    sizes = _resolution(model, resolution)
-    return sizes, _placements(model, placement, len(sizes))
-
-
-def _resolution(model: nn.Module, resolution: int | Sequence[int]) -> Shape:
-    given = tuple(resolution) if isinstance(resolution, Sequence) else (resolution,)
-    if not given or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in given):
-        raise ValueError(
-            f"resolution must hold the training grid's samples per axis, as in 33 or (33, 33), got {resolution!r}"
-        )
-    if isinstance(resolution, Sequence):
-        return given
-    d = guess_dimension(model)
-    if d is None:
-        raise ValueError(
-            f"the model does not say how many spatial axes it has; give one number per axis, as in ({given[0]}, "
-            f"{given[0]})"
-        )
-    return given * d
-
-
-def _placements(model: nn.Module, placement: str | Sequence[str] | None, d: int) -> tuple[str, ...]:
-    own = {m.placement: n for n, m in model.named_modules() if isinstance(getattr(m, "placement", None), str)}
-    if placement is None:
-        if len(own) > 1:
-            raise ValueError(
-                f"the model's modules disagree on where samples lie ({', '.join(map(str, own))}); pass placement="
-            )
-        return per_axis(next(iter(own)) if own else "endpoint", d)
-    names = per_axis(placement, d)
-    for said in own:
-        if set(names) != {said}:
-            raise ValueError(
-                f"placement={placement!r}, but the model says that its samples are {said!r}"
-                f" ({own[said] or type(model).__name__}.placement); one of the two is wrong"
-            )
-    return names
 
 
 def _learn_neuralop(model: nn.Module) -> None:
@@ -338,18 +260,6 @@ def _grid(shape: Shape, sizes: Shape) -> Shape | None:
     if shape[1 : 1 + d] == sizes or shape[:d] == sizes or (d > 1 and prod(sizes) in shape[1:]):
         return sizes
     return tuple(shape[2:]) if len(shape) == d + 2 else None
-
-
-def replaced(model: nn.Module, paths: list[str], new: nn.Module) -> nn.Module:
-    """The model with ``new`` in all the given places; ``new`` itself if one of them is the root."""
-    for path in paths:
-        if not path:
-            return new
-        parent, _, leaf = path.rpartition(".")
-        old = getattr(model.get_submodule(parent), leaf)
-        new.train(old.training)
-        setattr(model.get_submodule(parent), leaf, new)
-    return model
 
 
 def _list_fields(model: nn.Module, sizes: Shape, report: Report) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.anchor import anchored_parts, check_module, examined, model_grid
+from quadnorm.adapt.anchor import anchored_parts, examined
 from quadnorm.adapt.auditreport import Audit, Row
 from quadnorm.adapt.carry import carry
 from quadnorm.adapt.commute import Restriction, relative, run
 from quadnorm.adapt.gridcheck import GridCheck, check_grid
+from quadnorm.adapt.models import check_module, model_grid
 from quadnorm.adapt.native import AtNative, Detailed
 from quadnorm.adapt.report import Report
 from quadnorm.adapt.trace import scratch

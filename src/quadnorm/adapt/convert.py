@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from quadnorm.adapt.anchor import check_module, copied, replaced
+from quadnorm.adapt.models import check_module, copied, replaced
 from quadnorm.adapt.report import Report
 from quadnorm.adapt.rules import take_hooks
 from quadnorm.measures import Measure

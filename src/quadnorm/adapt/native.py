@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
-from quadnorm.adapt.anchor import check_module, model_grid
 from quadnorm.adapt.carry import METHODS, carry
+from quadnorm.adapt.models import check_module, model_grid
 from quadnorm.adapt.scattered import AtNativePoints
 from quadnorm.measures.base import Shape
 

@@ -289,3 +289,10 @@ def test_html_has_a_cell_for_every_column_and_sort_keys(tmp_path):
     rows = body.split("</tr>")[:-1]
     assert {row.count("data-key=") for row in rows} == {len(study_table(small_study(), tmp_path).panels[0].columns)}
     assert 'data-key="6.1333333333333' in body
+
+
+def test_one_seed_is_said_in_the_caption(tmp_path):
+    write_records(small_study(), tmp_path, known, keep=lambda run: run.seed == 1)
+    table = study_table(small_study(), tmp_path)
+    assert "one seed" in table.caption
+    assert [m for m in ("LayerNorm", "QuadNorm", "None") if cells(table, m)["17²"].bold] == ["QuadNorm"]

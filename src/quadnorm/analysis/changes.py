@@ -72,8 +72,10 @@ def _kind(test: PairedTest, new: float, old: float) -> str:
 
 
 def changes_table(found: tuple[Change, ...], most: int = 200) -> Table:
-    """What changed, the gravest first; numbers that stayed are only counted."""
-    told = sorted((c for c in found if c.kind != "same"), key=lambda c: (KINDS.index(c.kind), -abs(_share(c) or 0.0)))
+    """What changed, the gravest first; numbers that stayed or are new are only counted."""
+    told = sorted(
+        (c for c in found if c.kind not in ("same", "new")), key=lambda c: (KINDS.index(c.kind), -abs(_share(c) or 0.0))
+    )
     rows = tuple(
         (
             Cell(c.kind, "failed" if c.kind in ("worse", "failed", "lost") else "text"),
@@ -90,7 +92,8 @@ def changes_table(found: tuple[Change, ...], most: int = 200) -> Table:
         for c in told[:most]
     )
     heads = ("change", "study", "number", "grid", "before", "now", "by", "seeds")
-    notes = [f"{sum(c.kind == 'same' for c in found)} of {len(found)} numbers stayed the same."]
+    count = {kind: sum(c.kind == kind for c in found) for kind in KINDS}
+    notes = [f"{count['same']} of {len(found)} numbers stayed the same, {count['new']} are new."]
     if len(told) > most:
         notes.append(f"{len(told) - most} more changes are not shown.")
     return Table("changes", "Changes", (Panel("", heads, rows, text_columns=3),), notes=tuple(notes))

@@ -78,7 +78,7 @@ DRAWINGS: tuple[Drawing, ...] = (
     Drawing(
         "error-decomposition",
         "Degradation against a network without norms",
-        "Light, native error; dark, what transfer adds, in points and relative to no norm.",
+        "Faint, native error; full colour, what transfer adds, in points and relative to no norm.",
         figures_transfer.error_decomposition,
         ("error-decomp",),
         "fig:error-decomposition",

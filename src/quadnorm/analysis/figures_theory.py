@@ -152,7 +152,7 @@ def nonuniform_bias() -> Any:
         for k, (label, colour) in enumerate((("equal weights", UNIFORM), ("control volumes", QUADRATURE))):
             axes[0, 0].bar(place + (k - 0.5) * 0.38, [v[k] for v in found.values()], 0.36, color=colour, label=label)
         axes[0, 0].set_yscale("log")
-        axes[0, 0].set_xticks(place, list(found))
+        axes[0, 0].set_xticks(place, list(found), fontsize=6.5)
         axes[0, 0].set(ylabel="relative bias of the mean")
         axes[0, 0].legend(ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
         _bars(axes[0, 1], {name: a / b for name, (a, b) in found.items()}, QUADRATURE, "{:.0f}×")

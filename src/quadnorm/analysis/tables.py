@@ -121,12 +121,21 @@ def table_of(results: Results) -> Table:
         name=study.name,
         title=study.title,
         panels=panels,
-        caption=f"Relative L² error in %, mean ± {SPREADS[study.statistic]} over seeds"
-        + ("; below it, the paper's value. " if any(v.label for v in study.variants) else ". ")
-        + "Bold: best, or not told from the best by a paired t-test (Holm, 5 %); none where no two are told apart.",
+        caption=_caption(results),
         notes=tuple(notes),
         command=command(study),
         warnings=results.problems,
+    )
+
+
+def _caption(results: Results) -> str:
+    study = results.study
+    paper = "; below it, the paper's value" if any(v.label for v in study.variants) else ""
+    if len(results.seeds) == 1:
+        return f"Relative L² error in %, one seed: no interval and no test{paper}. Bold: the smallest of its column."
+    return (
+        f"Relative L² error in %, mean ± {SPREADS[study.statistic]} over seeds{paper}. Bold: best, or not told from "
+        "the best by a paired t-test (Holm, 5 %); none where no two are told apart."
     )
 
 

@@ -296,3 +296,17 @@ def test_one_seed_is_said_in_the_caption(tmp_path):
     table = study_table(small_study(), tmp_path)
     assert "one seed" in table.caption
     assert [m for m in ("LayerNorm", "QuadNorm", "None") if cells(table, m)["17²"].bold] == ["QuadNorm"]
+
+
+def test_a_narrow_window_loses_no_name_and_no_number(tmp_path):
+    s = small_study(evaluations=(AS_TRAINED, ANCHORED))
+    write_records(s, tmp_path, known)
+    table = study_table(s, tmp_path)
+    out = io.StringIO()
+    table.terminal(Console(file=out, width=56))
+    text = out.getvalue()
+    assert "…" not in text
+    assert "LayerNorm" in text
+    assert "all anchored" in text
+    assert cells_text(ERRORS["QuadNorm", 17]).replace(" ", "") in text
+    assert "* training grid; name alone: as trained; 3 seeds" in text

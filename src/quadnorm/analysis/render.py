@@ -1,11 +1,11 @@
-"""Tables for the terminal, as Markdown and as CSV."""
+"""Tables as Markdown and as CSV, and what stands below a table in every form."""
 
 from __future__ import annotations
 
 import csv
 import io
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from quadnorm.analysis.tables import Cell, Panel, Table
@@ -30,47 +30,6 @@ def foot(table: Table) -> list[str]:
 def has_paper(panel: Panel) -> bool:
     """Whether any cell has a value of the paper beside it."""
     return any(cell.paper for row in panel.rows for cell in row)
-
-
-def terminal(table: Table, console: Any = None) -> None:
-    """Print with rich: the measured value, and below it in grey what the paper prints."""
-    try:
-        from rich.console import Console
-        from rich.markup import escape
-        from rich.table import Table as Rich
-    except ImportError as error:
-        raise ImportError("tables in the terminal need rich: pip install 'quadnorm[bench]'") from error
-
-    out = console or Console()
-    out.print(f"[bold]{escape(table.title)}[/bold]  [dim]{escape(table.name)}[/dim]", highlight=False)
-    for warning in table.warnings:
-        out.print(f"[red]warning:[/red] {escape(warning)}", highlight=False)
-    for panel in table.panels:
-        made = Rich(title=escape(panel.title) or None, title_justify="left", title_style="bold")
-        for k, head in enumerate(panel.columns):
-            made.add_column(
-                escape(head).replace(" (paper", "\n(paper"), justify="left" if k < panel.text_columns else "right"
-            )
-        previous = ""
-        for row in panel.rows:
-            shown = [_rich(cell, escape) for cell in row]
-            if panel.text_columns > 1:  # a method's name once, above its several uses
-                shown[0], previous = ("" if row[0].text == previous else shown[0]), row[0].text
-            made.add_row(*shown, end_section=has_paper(panel))
-        out.print(made)
-        for line in panel.about:
-            out.print(f"[dim]{escape(line)}[/dim]", highlight=False)
-    if any(has_paper(panel) for panel in table.panels):
-        out.print("[dim]grey: as printed in the paper[/dim]")
-    for line in foot(table):
-        out.print(f"- {escape(line)}", highlight=False)
-
-
-def _rich(cell: Cell, escape: Any) -> str:
-    text = escape(cell.text)
-    style = {"missing": "dim italic", "failed": "red"}.get(cell.kind, "bold" if cell.bold else "")
-    text = f"[{style}]{text}[/{style}]" if style else text
-    return f"{text}\n[dim]{escape(cell.paper.text)}[/dim]" if cell.paper else text
 
 
 def markdown(table: Table) -> str:

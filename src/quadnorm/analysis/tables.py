@@ -63,7 +63,7 @@ class Table:
 
     def terminal(self, console: Any = None) -> None:
         """Print with rich."""
-        from quadnorm.analysis.render import terminal
+        from quadnorm.analysis.render_terminal import terminal
 
         terminal(self, console)
 

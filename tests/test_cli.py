@@ -8,7 +8,40 @@ import pytest
 
 from quadnorm.cli.app import run
 
-COMMANDS = [[], ["bench"], ["bench", "measures"], ["bench", "all"]]
+COMMANDS = [
+    *([], ["study"], ["study", "list"], ["study", "plan"], ["study", "run"], ["study", "show"]),
+    *(["data"], ["data", "list"], ["data", "info"], ["data", "make"], ["data", "show"], ["data", "clean"]),
+    *(["train"], ["eval"], ["audit"], ["anchor"], ["report"], ["doctor"], ["bench"], ["bench", "all"]),
+    *(["bench", name] for name in ("measures", "norms", "operators", "problems", "adapt", "studies")),
+]
+
+# A wrong argument each: one line that says what to do.
+MISTAKES = [
+    (["study", "run", "extreme-crosres"], "did you mean 'extreme-crossres'"),
+    (["study", "plan", "demo", "--preset", "dekst"], "did you mean 'desk'"),
+    (["study", "run", "demo", "-m", "LayerNrm"], "did you mean 'LayerNorm'"),
+    (["study", "run", "demo", "--seeds", "a"], "cannot read --seeds"),
+    (["data", "info", "darcey"], "did you mean 'darcy'"),
+    (["data", "info", "darcy", "-p", "fin=3"], "did you mean 'fine'"),
+    (["data", "info", "darcy", "-p", "fine"], "expected name=value"),
+    (["data", "show", "poisson", "-r", "x"], "cannot read the resolution"),
+    (["train", "operator.parms.norm=quad"], "unknown key"),
+    (["train", "operator.params.norm=qaud", "problem.name=poisson"], "did you mean 'quad'"),
+    (["eval", "no-such-run"], "no run folder or checkpoint"),
+    (["anchor", "no-such-run", "-r", "33", "-o", "x"], "no run folder or checkpoint"),
+    (["audit", "no-such.py:make", "-r", "9", "-r", "17"], "no file"),
+    (["report", "no-such-folder"], "no records in"),
+]
+
+
+@pytest.mark.parametrize(("command", "message"), MISTAKES, ids=lambda v: v if isinstance(v, str) else " ".join(v))
+def test_mistakes_are_one_clear_line(command, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(command) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert "Traceback" not in err
+    assert err.count("\n") <= 2
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -61,3 +94,48 @@ def test_bench_measures_as_json_and_table(capsys):
     assert {"name", "seconds", "ratio"} <= set(rows[0])
     assert run(["bench", "measures", "--scale", "0.001"]) == 0
     assert "quadnorm bench measures" in capsys.readouterr().out
+
+
+def test_a_model_is_trained_evaluated_anchored_and_audited(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("QUADNORM_CACHE", str(tmp_path / "cache"))
+    small = ["operator.params.width=8", "operator.params.modes=4", "operator.params.layers=1", "epochs=2", "batch=4"]
+    small += ["problem.name=poisson", "resolutions.train=9", "samples.train=8", "samples.val=2", "samples.test=2"]
+    assert run(["train", *small, "-o", "run"]) == 0
+    assert "best validation error" in capsys.readouterr().out
+    assert run(["eval", "run", "--resolution", "9", "17", "-o", "errors.json"]) == 0
+    assert len(json.loads((tmp_path / "errors.json").read_text())["errors"]) == 2
+    assert run(["anchor", "run", "-r", "9", "-o", "anchored.safetensors"]) == 0
+    capsys.readouterr()
+    assert run(["eval", "anchored.safetensors", "--resolution", "9", "17"]) == 0
+    assert run(["anchor", "anchored.safetensors", "-r", "9", "-o", "twice.safetensors"]) == 2
+    assert "anchored already" in capsys.readouterr().err
+    assert run(["audit", "run", "-r", "9", "-r", "17", "-r", "33"]) == 0
+    assert "spectral" in capsys.readouterr().out
+    assert run(["audit", "run", "-r", "9"]) == 2
+
+
+def test_data_commands(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("QUADNORM_CACHE", str(tmp_path / "cache"))
+    assert run(["data", "make", "poisson", "-n", "3"]) == 0
+    assert run(["data", "list"]) == 0
+    out = capsys.readouterr().out
+    assert "navier-stokes" in out
+    assert run(["data", "show", "poisson", "-o", str(tmp_path / "a.png"), "-n", "1", "-r", "17"]) == 0
+    assert (tmp_path / "a.png").stat().st_size > 1000
+    assert run(["data", "clean", "poisson"]) == 0
+    assert "MiB freed" in capsys.readouterr().out
+    assert run(["doctor"]) == 0
+
+
+def test_a_study_from_plan_to_report(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("QUADNORM_CACHE", str(tmp_path / "cache"))
+    choice = ["galerkin-elasticity", "--preset", "smoke", "--seeds", "1", "-m", "LayerNorm"]
+    assert run(["study", "plan", *choice]) == 0
+    assert "to do" in capsys.readouterr().out
+    assert run(["study", "run", *choice, "--workers", "1"]) == 0
+    assert "1 runs done, 0 were there" in capsys.readouterr().out
+    assert run(["study", "show", *choice]) == 0
+    assert run(["report"]) == 0
+    assert (tmp_path / "report.html").stat().st_size > 10_000

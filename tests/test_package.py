@@ -45,6 +45,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 def test_code_on_the_pages_runs(page, tmp_path, monkeypatch):
     """The blocks of a page run one after the other in one namespace, as a reader would type them."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "results" / "runs").mkdir(parents=True)  # what a study leaves behind, here before the first run
     namespace: dict[str, object] = {}
     for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
         exec(compile(block, page.name, "exec"), namespace)

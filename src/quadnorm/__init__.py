@@ -7,7 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from quadnorm.adapt import anchor, at_native, audit, check_grid, convert, register_anchor
+    from quadnorm.adapt import at_native, check_grid, register_anchor
+    from quadnorm.adapt.anchor import anchor
+    from quadnorm.adapt.audit import audit
+    from quadnorm.adapt.convert import convert
     from quadnorm.measures import (
         Anchored,
         Blend,

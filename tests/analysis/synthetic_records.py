@@ -22,7 +22,7 @@ def noise(*words: object) -> float:
 
 
 def like_the_paper(study: Study) -> Error:
-    """Means near what the paper prints, and an O(h) law where it prints nothing; anchoring removes nine tenths of it."""
+    """Means near the printed ones, an O(h) law where nothing is printed; anchoring removes nine tenths of it."""
 
     def error(run: Run, evaluation: str, grid: int) -> float:
         v = run.variant
@@ -43,7 +43,11 @@ def like_the_paper(study: Study) -> Error:
 
 
 def write_records(
-    study: Study, root: Path, error: Error | None = None, test: int = 4, keep: Callable[[Run], bool] | None = None,
+    study: Study,
+    root: Path,
+    error: Error | None = None,
+    test: int = 4,
+    keep: Callable[[Run], bool] | None = None,
     **record: Any,
 ) -> list[Path]:
     """A whole record for each run of the study; ``record`` overrides fields of record.json. Returns the folders."""

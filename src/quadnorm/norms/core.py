@@ -1,6 +1,7 @@
 """The one entrance to the weighted core.
 
-Eager tensors go through the custom op ``quadnorm::norm``, whose backward keeps only x, the weights and the statistics.
+Eager tensors go through the custom op ``quadnorm::norm``, or, if nothing has wrapped them, straight to its kernels. The
+backward keeps only x, the weights and the statistics.
 ``torch.compile`` and ``torch.export`` see plain operations in an order that fuses well; forward-mode AD and functorch
 see the plain formula, which has all derivatives.
 """
@@ -32,20 +33,23 @@ def normalize(
         return traced.forward(x, w, weight, bias, groups, eps, centre)
     if _needs_formula(x, w, weight, bias):
         return formula.forward(x, w, weight, bias, groups, eps, centre)
-    # Without a graph to record, the kernel is called directly: the dispatcher would be a third of a small layer's time.
-    if not torch.is_grad_enabled() and inspectable(x, w, weight, bias):
-        return dispatch.forward(_flat(x), w, weight, bias, groups, eps, centre)[0].reshape(x.shape)
+    # Plain tensors skip the custom op: its dispatch in Python would be a third of a small layer's time.
+    if inspectable(x, w, weight, bias):
+        if not torch.is_grad_enabled():
+            return dispatch.forward(_flat(x), w, weight, bias, groups, eps, centre)[0].reshape(x.shape)
+        plain: Tensor = _Plain.apply(x, w, weight, bias, groups, eps, centre)  # type: ignore[no-untyped-call]
+        return plain
     y: Tensor = norm(x, w, weight, bias, groups, eps, centre)[0]
     return y
 
 
 def _needs_formula(*tensors: Tensor | None) -> bool:
     """Whether a tangent or a functorch transform that differentiates is involved: a custom op knows neither."""
+    if forward_ad._current_level < 0 and not torch._C._are_functorch_transforms_active():
+        return False
     unpack: Any = forward_ad.unpack_dual
     if any(t is not None and unpack(t).tangent is not None for t in tensors):
         return True
-    if not torch._C._are_functorch_transforms_active():
-        return False
     functorch = torch._C._functorch
     for t in tensors:
         while t is not None and functorch.is_functorch_wrapped_tensor(t):
@@ -73,6 +77,12 @@ def norm_backward(
     g: Tensor, x: Tensor, w: Tensor, weight: Tensor | None, stats: Tensor, eps: float, centre: bool
 ) -> tuple[Tensor, Tensor]:
     """Gradient for x, and Σ g and Σ g·ŷ over the samples, (2, B, C)."""
+    return _gradient(g, x, w, weight, stats, eps, centre)
+
+
+def _gradient(
+    g: Tensor, x: Tensor, w: Tensor, weight: Tensor | None, stats: Tensor, eps: float, centre: bool
+) -> tuple[Tensor, Tensor]:
     dx, sums = dispatch.backward(_flat(g), _flat(x), w, weight, stats, eps, centre)
     return dx.reshape(x.shape), sums
 
@@ -107,13 +117,30 @@ def _backward(ctx: Any, g: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     if torch.is_grad_enabled():  # somebody will differentiate again: the formula can, the kernel cannot
         dx, dweight, dbias, dw = formula.backward(g, x, w, weight, groups, eps, centre, wrt_w)
     else:
-        dx, sums = norm_backward(g, x, w, weight, stats, eps, centre)
+        kernel = _gradient if inspectable(g) else norm_backward
+        dx, sums = kernel(g, x, w, weight, stats, eps, centre)
         dbias, dweight = sums.sum(1)
         dw = _weights_gradient(x, w, weight, stats, sums, centre) if wrt_w else None
     return dx, dw, dweight if weight is not None else None, dbias if has_bias else None, None, None, None
 
 
 norm.register_autograd(_backward, setup_context=_setup)
+
+
+class _Plain(torch.autograd.Function):
+    """The op for tensors that no tracer or transform has wrapped: the same kernels, the same backward."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        x, w, weight, bias, groups, eps, centre = inputs
+        y, stats = dispatch.forward(_flat(x), w, weight, bias, groups, eps, centre)
+        ctx.save_for_backward(x, w, weight, stats)
+        ctx.options = groups, eps, centre, bias is not None
+        return y.reshape(x.shape)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return _backward(ctx, grads[0], grads[0])
 
 
 def _weights_gradient(x: Tensor, w: Tensor, weight: Tensor | None, stats: Tensor, sums: Tensor, centre: bool) -> Tensor:

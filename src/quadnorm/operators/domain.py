@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from quadnorm.measures import Anchored, Blend, Grid, Masked, Measure, Separable, rule
+from quadnorm.measures import Anchored, Blend, Grid, Masked, Measure, Separable, as_measure, rule
 from quadnorm.measures._cache import TensorCache
 from quadnorm.norms import make_norm
 from quadnorm.norms.weights import blended, given_weights, scaled
 
 COUNTING = Grid("counting")
 _POSITIONS = TensorCache(64 * 2**20)
+
+
+class Measured(nn.Module):
+    """A module whose sums over space run against ``measure``; a measure or a rule's name can be assigned at any time."""
+
+    _measure: Measure
+
+    @property
+    def measure(self) -> Measure:
+        """What its sums run against."""
+        return self._measure
+
+    @measure.setter
+    def measure(self, spec: str | Sequence[str] | Measure) -> None:
+        self._measure = as_measure(spec)
+        for part in self._sums():
+            part.measure = self._measure
+
+    def _sums(self) -> Iterable[Any]:
+        """The modules inside that take their measure from this one."""
+        return ()
 
 
 def positions(

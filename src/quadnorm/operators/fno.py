@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import expm1, log
 from typing import Any
 
@@ -12,12 +12,12 @@ from torch.nn import functional as F
 
 from quadnorm.measures import Measure, as_measure
 from quadnorm.operators.chunked import forward_chunked
-from quadnorm.operators.domain import check_placement, grid_shape, positions, sample_weights, spatial_norm
+from quadnorm.operators.domain import Measured, check_placement, grid_shape, positions, sample_weights, spatial_norm
 from quadnorm.operators.pointwise import Pointwise, PointwiseMLP, affine
 from quadnorm.operators.spectral import SpectralConv
 
 
-class FNO(nn.Module):
+class FNO(Measured):
     r"""Fourier neural operator.
 
     .. math::
@@ -108,16 +108,8 @@ class FNO(nn.Module):
         )
         self.head = PointwiseMLP(width, projection, out_channels)
 
-    @property
-    def measure(self) -> Measure:
-        """What the spectral convolutions sum against; assigning sets all of them (norms keep their own)."""
-        return self._measure
-
-    @measure.setter
-    def measure(self, spec: str | Sequence[str] | Measure) -> None:
-        self._measure = as_measure(spec)
-        for block in self.blocks:
-            block.spectral.measure = self._measure  # type: ignore[union-attr]
+    def _sums(self) -> Iterable[Any]:
+        return (block.spectral for block in self.blocks)
 
     def lifted(self, x: Tensor, shape: tuple[int, ...]) -> Tensor:
         """P (a, r), (B, width, N)."""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from quadnorm.measures import Measure, as_measure
-from quadnorm.operators.domain import check_placement, spatial_norm
+from quadnorm.measures import Measure
+from quadnorm.operators.domain import Measured, check_placement, spatial_norm
 from quadnorm.operators.points import Samples
 from quadnorm.operators.pointwise import Pointwise, PointwiseMLP, affine
 
 
-class GalerkinAttention(nn.Module):
+class GalerkinAttention(Measured):
     r"""Attention without softmax, linear in the number of samples.
 
     .. math:: G = \sum_j w_j\, \tilde k_j \tilde v_j^\top, \qquad y_j = W_o\,(G^\top \tilde q_j)_{heads} + b_o
@@ -39,7 +39,7 @@ class GalerkinAttention(nn.Module):
         self.query, self.key, self.value = (Pointwise(width, width) for _ in range(3))
         self.norm_key, self.norm_value = (nn.LayerNorm(width // heads) for _ in range(2))
         self.out = Pointwise(width + heads * dim, width)
-        self.measure = as_measure("counting")
+        self.measure = "counting"
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -53,15 +53,6 @@ class GalerkinAttention(nn.Module):
         self.out.reset_parameters()
         self.norm_key.reset_parameters()
         self.norm_value.reset_parameters()
-
-    @property
-    def measure(self) -> Measure:
-        """What G sums against, where no weights are given; assign a measure or a rule's name."""
-        return self._measure
-
-    @measure.setter
-    def measure(self, spec: str | Sequence[str] | Measure) -> None:
-        self._measure = as_measure(spec)
 
     def moments(self, x: Tensor, places: Tensor, weights: Tensor | None) -> Tensor:
         """G, (B, heads, dim + d, dim + d)."""
@@ -106,7 +97,7 @@ class GalerkinAttention(nn.Module):
         return f"heads={self.heads}, measure={self._measure!r}"
 
 
-class GalerkinTransformer(nn.Module):
+class GalerkinTransformer(Measured):
     r"""Galerkin Transformer.
 
     .. math:: x \leftarrow N(x + \mathrm{Attn}(x, r)), \qquad x \leftarrow N(x + \mathrm{FFN}(x))
@@ -159,16 +150,8 @@ class GalerkinTransformer(nn.Module):
         self.head = PointwiseMLP(width, projection, out_channels)
         self.measure = measure
 
-    @property
-    def measure(self) -> Measure:
-        """What the attention sums against; assigning sets every layer (norms keep their own)."""
-        return self._measure
-
-    @measure.setter
-    def measure(self, spec: str | Sequence[str] | Measure) -> None:
-        self._measure = as_measure(spec)
-        for block in self.blocks:
-            block.attention.measure = self._measure  # type: ignore[union-attr]
+    def _sums(self) -> Iterable[Any]:
+        return (block.attention for block in self.blocks)
 
     def forward(self, x: Tensor, coordinates: Any = None, weights: Any = None) -> Tensor:
         """See the class."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from quadnorm._suggest import unknown
-from quadnorm.measures import Measure, as_measure
-from quadnorm.operators.domain import COUNTING, check_placement, present, spatial_norm, training_count
+from quadnorm.measures import Measure
+from quadnorm.operators.domain import COUNTING, Measured, check_placement, present, spatial_norm, training_count
 from quadnorm.operators.points import Samples
 from quadnorm.operators.pointwise import Pointwise, PointwiseMLP, affine
 
@@ -22,7 +22,7 @@ PRESETS: dict[str, dict[str, int]] = {
 }
 
 
-class SliceAttention(nn.Module):
+class SliceAttention(Measured):
     r"""Attention among a few slices of the field, linear in the number of samples.
 
     .. math::
@@ -47,7 +47,7 @@ class SliceAttention(nn.Module):
         self.slice = Pointwise(width, slices)
         self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
         self.temperature = nn.Parameter(torch.tensor(0.5)) if learn_temperature else 0.5
-        self.measure = as_measure("counting")
+        self.measure = "counting"
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -58,15 +58,6 @@ class SliceAttention(nn.Module):
         nn.init.orthogonal_(self.slice.weight)
         assert self.slice.bias is not None
         nn.init.zeros_(self.slice.bias)
-
-    @property
-    def measure(self) -> Measure:
-        """What the slices sum against, where no weights are given; assign a measure or a rule's name."""
-        return self._measure
-
-    @measure.setter
-    def measure(self, spec: str | Sequence[str] | Measure) -> None:
-        self._measure = as_measure(spec)
 
     def tokens(self, x: Tensor, s: Tensor, weights: Tensor | None, ndim: int) -> Tensor:
         """t, (B, G, C), for slice weights s (B, G, N)."""
@@ -101,7 +92,7 @@ class SliceAttention(nn.Module):
         return f"heads={self.heads}, slices={self.slice.weight.shape[0]}, measure={self._measure!r}"
 
 
-class Transolver(nn.Module):
+class Transolver(Measured):
     r"""Transolver, sized as in the paper.
 
     .. math:: x \leftarrow x + \mathrm{Slice}(N(x)), \qquad x \leftarrow x + \mathrm{MLP}(N(x))
@@ -171,16 +162,8 @@ class Transolver(nn.Module):
             raise ValueError(unknown("preset", name, PRESETS))
         return cls(**{**PRESETS[name], **options})
 
-    @property
-    def measure(self) -> Measure:
-        """What the slices sum against; assigning sets every layer (norms keep their own)."""
-        return self._measure
-
-    @measure.setter
-    def measure(self, spec: str | Sequence[str] | Measure) -> None:
-        self._measure = as_measure(spec)
-        for block in self.blocks:
-            block.attention.measure = self._measure  # type: ignore[union-attr]
+    def _sums(self) -> Iterable[Any]:
+        return (block.attention for block in self.blocks)
 
     def forward(self, x: Tensor, coordinates: Any = None, weights: Any = None) -> Tensor:
         """See the class."""

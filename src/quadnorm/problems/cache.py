@@ -11,7 +11,6 @@ or concurrent writer leaves either nothing or a whole block.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import logging
@@ -27,6 +26,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from quadnorm._source import meaning
 from quadnorm.problems.base import Array, Problem, checked_seed
 
 Progress = Callable[[int, int], None]  # (samples ready, samples wanted)
@@ -118,17 +118,7 @@ def code_version(cls: type[Problem]) -> str:
     room = Path(__file__).parent
     own = sys.modules[cls.__module__].__file__
     files = [Path(own)] if own else []
-    digest = hashlib.blake2b(digest_size=16)
-    for file in [*files, *(room / f"{name}.py" for name in sorted({"base", "streams", *cls.code}))]:
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            body = getattr(node, "body", None)
-            if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
-                value = body[0].value
-                if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                    value.value = ""
-        digest.update(ast.dump(tree).encode())
-    return digest.hexdigest()
+    return meaning([*files, *(room / f"{name}.py" for name in sorted({"base", "streams", *cls.code}))])
 
 
 def _ours(where: Path) -> bool:

@@ -19,7 +19,7 @@ _POSITIONS = TensorCache(64 * 2**20)
 
 
 class Measured(nn.Module):
-    """A module whose sums over space run against ``measure``; a measure or a rule's name can be assigned at any time."""
+    """A module whose sums over space run against ``measure``; one can be assigned at any time, by name too."""
 
     _measure: Measure
 

@@ -23,6 +23,10 @@ from quadnorm.studies.study import AS_TRAINED, Evaluation
 from quadnorm.training import load_model
 
 
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+
+
 def fingerprint(root: Path) -> dict[str, str]:
     """Everything that must not depend on how often a study was stopped: errors and weights, byte by byte."""
     kept = {}
@@ -35,11 +39,23 @@ def fingerprint(root: Path) -> dict[str, str]:
     return kept
 
 
+STUDY = """
+import sys
+from pathlib import Path
+from quadnorm.studies.runner import run_study
+from tiny_study import tiny_study
+if __name__ == "__main__":
+    run_study(tiny_study(), Path(sys.argv[1]), workers=int(sys.argv[2]), threads=1)
+"""
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     os.environ["QUADNORM_CACHE"] = str(tmp_path_factory.getbasetemp() / "cache")
     root = tmp_path_factory.mktemp("finished")
-    run_study(tiny_study(), root, workers=1, threads=1)
+    # In a process of its own, as a study is run: code that tests have compiled into this one may flush denormal numbers
+    # to zero, and bits are promised for processes alike.
+    subprocess.run([sys.executable, "-c", STUDY, str(root), "1"], env=environment(), check=True)
     return root
 
 
@@ -119,25 +135,14 @@ class DieOnce:
         return {}
 
 
-STUDY = """
-import sys
-from pathlib import Path
-from quadnorm.studies.runner import run_study
-from tiny_study import tiny_study
-if __name__ == "__main__":
-    run_study(tiny_study(), Path(sys.argv[1]), workers=int(sys.argv[2]), threads=1)
-"""
-
-
 @pytest.mark.parametrize("kills", [4, pytest.param(24, marks=pytest.mark.slow)])
 def test_killed_at_random_moments_a_study_ends_the_same(finished, tmp_path, monkeypatch, kills):
     """SIGKILL to the whole process group while it makes data, trains, evaluates and writes; then one call survives."""
     monkeypatch.setenv("QUADNORM_CACHE", str(tmp_path / "cache"))
     dice = random.Random(kills)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     for kill in range(kills + 1):
         child = subprocess.Popen(
-            [sys.executable, "-c", STUDY, str(tmp_path), "1"], env=environment, start_new_session=True
+            [sys.executable, "-c", STUDY, str(tmp_path), "1"], env=environment(), start_new_session=True
         )
         try:
             # Importing takes seconds; what matters comes after it.

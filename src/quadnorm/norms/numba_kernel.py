@@ -54,26 +54,25 @@ def _pivot(x, w):  # type: ignore[no-untyped-def]
 
 
 @njit(fastmath=_SUM, nogil=True, cache=True)
-def _moments(x, w, centre):  # type: ignore[no-untyped-def]
+def _moments(x, w, mass, centre):  # type: ignore[no-untyped-def]
     """Mass, mean and second central moment of one block (second raw moment without centring), in float64."""
     zero = w[0] - w[0]
-    mass, first, second = zero, zero, zero
+    first, second = zero, zero
     if not centre:
         for i in range(x.size):
-            mass += w[i]
             second += w[i] * x[i] * x[i]
-        return np.float64(mass), 0.0, np.float64(second)
+        return mass, 0.0, np.float64(second)
+    if mass == 0:
+        return 0.0, 0.0, 0.0
     p = _pivot(x, w)
     for i in range(x.size):
         d = x[i] - p
-        mass += w[i]
-        first += w[i] * d
-        second += w[i] * d * d
-    if mass == 0:
-        return 0.0, 0.0, 0.0
-    shift = np.float64(first) / np.float64(mass)
+        wd = w[i] * d
+        first += wd
+        second += wd * d
+    shift = np.float64(first) / mass
     mean = np.float64(p) + shift
-    if np.float64(mass) * shift * shift > 0.75 * np.float64(second):
+    if mass * shift * shift > 0.75 * np.float64(second):
         # The pivot is far from the mean, so the difference below would cancel: go again, from the mean itself.
         p = w.dtype.type(mean)
         second = zero
@@ -81,8 +80,22 @@ def _moments(x, w, centre):  # type: ignore[no-untyped-def]
             d = x[i] - p
             second += w[i] * d * d
         shift = mean - np.float64(p)
-    spread = np.float64(second) - np.float64(mass) * shift * shift
-    return np.float64(mass), mean, 0.0 if spread < 0 else spread
+    spread = np.float64(second) - mass * shift * shift
+    return mass, mean, 0.0 if spread < 0 else spread
+
+
+@njit(fastmath=_SUM, nogil=True, cache=True)
+def _masses(w):  # type: ignore[no-untyped-def]
+    """Sums of the weights (1 or B, N) block by block: once for all channels."""
+    K = (w.shape[1] + BLOCK - 1) // BLOCK
+    out = np.zeros((w.shape[0], K))
+    for b in range(w.shape[0]):
+        for k in range(K):
+            mass = w[b, 0] - w[b, 0]
+            for i in range(k * BLOCK, min((k + 1) * BLOCK, w.shape[1])):
+                mass += w[b, i]
+            out[b, k] = mass
+    return out
 
 
 @njit(nogil=True, cache=True)
@@ -106,10 +119,22 @@ def _merge(parts, k0, k1, centre):  # type: ignore[no-untyped-def]
     return mean, (second / mass if mass > 0 else 0.0)
 
 
+@njit(fastmath={"contract"}, nogil=True, cache=True)
+def _apply(x, y, high, low, scale, shift, moderate):  # type: ignore[no-untyped-def]
+    if moderate:
+        offset = shift - (high + low) * scale
+        for i in range(x.size):
+            y[i] = x[i] * scale + offset
+    else:
+        for i in range(x.size):
+            y[i] = ((x[i] - high) - low) * scale + shift
+
+
 @njit(nogil=True, cache=True)
-def _apply(x, y, high, low, scale, shift):  # type: ignore[no-untyped-def]
-    for i in range(x.size):
-        y[i] = ((x[i] - high) - low) * scale + shift
+def _is_moderate(high, rstd, eps):  # type: ignore[no-untyped-def]
+    """Whether a·x + b is as good as (x − μ)·rstd: the mean is at most a few deviations of a field that varies."""
+    spread = 1 / (np.float64(rstd) * np.float64(rstd))  # variance + ε
+    return np.float64(high) * np.float64(high) <= 16 * spread and spread - eps >= 1e-3 * eps
 
 
 @njit(nogil=True, cache=True)
@@ -121,10 +146,10 @@ def _store(stats, b, g, mean, variance, eps):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _channel_moments(x, w, parts, at, centre):  # type: ignore[no-untyped-def]
+def _channel_moments(x, w, masses, parts, at, centre):  # type: ignore[no-untyped-def]
     for k in range((x.size + BLOCK - 1) // BLOCK):
         i, j = k * BLOCK, min((k + 1) * BLOCK, x.size)
-        parts[at + k, 0], parts[at + k, 1], parts[at + k, 2] = _moments(x[i:j], w[i:j], centre)
+        parts[at + k, 0], parts[at + k, 1], parts[at + k, 2] = _moments(x[i:j], w[i:j], masses[k], centre)
 
 
 @njit(parallel=True, nogil=True, cache=True)
@@ -134,17 +159,19 @@ def forward_rows(x, w, gamma, beta, eps, centre, y, stats):  # type: ignore[no-u
     G = stats.shape[2]
     D = C // G
     K = (N + BLOCK - 1) // BLOCK
+    masses = _masses(w)
     for row in prange(B * G):
         b, g = row // G, row % G
-        ws = w[b if w.shape[0] > 1 else 0]
+        own = b if w.shape[0] > 1 else 0
         parts = np.empty((D * K, 3))
         for c in range(D):
-            _channel_moments(x[b, g * D + c], ws, parts, c * K, centre)
+            _channel_moments(x[b, g * D + c], w[own], masses[own], parts, c * K, centre)
         mean, variance = _merge(parts, 0, D * K, centre)
         _store(stats, b, g, mean, variance, eps)
         high, low, rstd = stats[0, b, g], stats[1, b, g], stats[2, b, g]
+        moderate = _is_moderate(high, rstd, eps)
         for c in range((g + 1) * D - 1, g * D - 1, -1):  # backwards: the last channels are still in the cache
-            _apply(x[b, c], y[b, c], high, low, rstd * gamma[c], beta[c])
+            _apply(x[b, c], y[b, c], high, low, rstd * gamma[c], beta[c], moderate)
 
 
 @njit(parallel=True, nogil=True, cache=True)
@@ -155,11 +182,13 @@ def forward_blocks(x, w, gamma, beta, eps, centre, y, stats):  # type: ignore[no
     D = C // G
     K = (N + BLOCK - 1) // BLOCK
     parts = np.empty((B * C * K, 3))
+    masses = _masses(w)
     for t in prange(B * C * K):
         bc, k = t // K, t % K
         b, c = bc // C, bc % C
         i, j = k * BLOCK, min((k + 1) * BLOCK, N)
-        parts[t, 0], parts[t, 1], parts[t, 2] = _moments(x[b, c, i:j], w[b if w.shape[0] > 1 else 0, i:j], centre)
+        own = b if w.shape[0] > 1 else 0
+        parts[t, 0], parts[t, 1], parts[t, 2] = _moments(x[b, c, i:j], w[own, i:j], masses[own, k], centre)
     for row in range(B * G):
         mean, variance = _merge(parts, row * D * K, (row + 1) * D * K, centre)
         _store(stats, row // G, row % G, mean, variance, eps)
@@ -168,7 +197,9 @@ def forward_blocks(x, w, gamma, beta, eps, centre, y, stats):  # type: ignore[no
         b, c = bc // C, bc % C
         g = c // D
         i, j = k * BLOCK, min((k + 1) * BLOCK, N)
-        _apply(x[b, c, i:j], y[b, c, i:j], stats[0, b, g], stats[1, b, g], stats[2, b, g] * gamma[c], beta[c])
+        high, rstd = stats[0, b, g], stats[2, b, g]
+        moderate = _is_moderate(high, rstd, eps)
+        _apply(x[b, c, i:j], y[b, c, i:j], high, stats[1, b, g], rstd * gamma[c], beta[c], moderate)
 
 
 @njit(fastmath=_SUM, nogil=True, cache=True)

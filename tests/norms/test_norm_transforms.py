@@ -25,6 +25,7 @@ class Tower(nn.Module):
                 QuadNorm(4),
                 QuadNorm(4, mode="instance", measure="midpoint"),
                 QuadNorm(4, mode="group", num_groups=2, measure="boole"),
+                QuadNorm(4, mode="group", num_groups=2, measure="simpson"),
                 BlendQuadNorm(4),
                 BlendQuadNorm(4, learn_alpha=True),
                 AnchoredNorm(4, 9),

@@ -74,6 +74,7 @@ def trained(name: str, preset: str, seed: int, folder: Path) -> tuple[nn.Module,
 def _trained_neuralop(config: TrainConfig, where: Path) -> nn.Module:
     """Neuraloperator's FNO of the same width, modes and layers, trained in the same way."""
     from neuralop.models import FNO as Theirs  # noqa: N811
+    from safetensors.torch import load_file, save_file
 
     params = {"width": 32, "modes": 12, "layers": 4, **config.operator.params}
     torch.manual_seed(config.seed)
@@ -89,10 +90,14 @@ def _trained_neuralop(config: TrainConfig, where: Path) -> nn.Module:
     model = Normalised(operator, 1, 1)
     x, y = samples(config, "train", [33])[33]
     model.fit(x, y)
-    file = where / "weights.pt"
+    # Not its state_dict, into which neuraloperator puts a dictionary of its own.
+    tensors = {k: v.detach() for k, v in (*model.named_parameters(), *model.named_buffers())}
+    file = where / "weights.safetensors"
     if file.exists():
-        model.load_state_dict(torch.load(file, weights_only=False))
-        return model
+        with torch.no_grad():
+            for key, value in load_file(file).items():
+                tensors[key].copy_(value)
+        return model.eval()
     steps, optimiser = config.steps, torch.optim.AdamW(model.parameters(), config.lr, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, config.lr, total_steps=steps)
     for step in range(steps):
@@ -106,7 +111,7 @@ def _trained_neuralop(config: TrainConfig, where: Path) -> nn.Module:
         optimiser.step()
         schedule.step()
     where.mkdir(parents=True, exist_ok=True)
-    torch.save(model.state_dict(), file)
+    save_file(tensors, file)
     return model.eval()
 
 

@@ -20,7 +20,7 @@ class Release:
 # benchmark as .pt files; both are named, so that either can be found.
 FNO_DATA = Release(
     archive="Darcy_421.zip",
-    title="the data sets of Li et al., Fourier Neural Operator for Parametric Partial Differential Equations (ICLR 2021)",
+    title="the data sets of Li et al., Fourier Neural Operator for Parametric PDEs (ICLR 2021)",
     doi="10.48550/arXiv.2010.08895",
     note="the authors' release on Zenodo is the 'Darcy Flow Dataset', DOI 10.5281/zenodo.12784353, whose .pt files "
     "quadnorm.problems.files.read_pt reads",

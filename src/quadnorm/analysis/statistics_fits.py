@@ -1,12 +1,14 @@
 """Laws fitted to errors against resolution or size."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import copysign, nan, sqrt
 
 import numpy as np
 
-from quadnorm.analysis.statistics_samples import scipy_stats
+from quadnorm.theory.fits import PowerFit, fit_power
+
+__all__ = ["PowerFit", "SlopeFit", "fit_power", "fit_slope", "step_change"]
 
 
 @dataclass(frozen=True)
@@ -65,33 +67,3 @@ def fit_slope(errors: Mapping[int, float], native: int) -> SlopeFit:
     size = float(np.linalg.norm(y))
     misfit = nan if len(others) == 1 else (float(np.linalg.norm(y - slope * x)) / size if size else 0.0)
     return SlopeFit(slope, misfit, native, e0)
-
-
-@dataclass(frozen=True)
-class PowerFit:
-    """y = coefficient·x^exponent. ``misfit``: root mean square of the residuals of log y, so 0.01 is 1 %."""
-
-    exponent: float
-    coefficient: float
-    misfit: float
-    exponent_stderr: float
-
-
-def fit_power(x: Sequence[float], y: Sequence[float]) -> PowerFit:
-    """Least squares of log y on log x.
-
-    >>> fit = fit_power([1, 2, 4], [3, 12, 48])
-    >>> round(fit.exponent, 12), round(fit.coefficient, 12)
-    (2.0, 3.0)
-    """
-    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    if a.shape != b.shape or a.ndim != 1 or len(set(a.tolist())) < 2:
-        raise ValueError(
-            f"a power law needs two or more different x with one y each, got {a.size} and {b.size} numbers"
-        )
-    if not (np.isfinite(a).all() and np.isfinite(b).all() and (a > 0).all() and (b > 0).all()):
-        raise ValueError(f"a power law needs positive finite numbers, got x = {a.tolist()}, y = {b.tolist()}")
-    line = scipy_stats().linregress(np.log(a), np.log(b))
-    residual = np.log(b) - line.intercept - line.slope * np.log(a)
-    stderr = float(line.stderr) if a.size > 2 else nan
-    return PowerFit(float(line.slope), float(np.exp(line.intercept)), float(np.sqrt(np.mean(residual**2))), stderr)

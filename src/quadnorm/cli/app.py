@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import typer
 
-from quadnorm.cli import adapt, bench, data, doctor, report, study, train
+from quadnorm.cli import adapt, bench, data, doctor, report, study, theory, train
 
 app = typer.Typer(
     name="quadnorm",
@@ -21,6 +21,7 @@ app.command(name="eval")(train.evaluate)
 app.command(name="audit")(adapt.audit)
 app.command(name="anchor")(adapt.anchor)
 app.command(name="report")(report.report)
+app.command(name="theory")(theory.theory)
 app.add_typer(bench.app, name="bench")
 app.command(name="doctor")(doctor.doctor)
 

@@ -1,0 +1,49 @@
+"""``quadnorm theory``: the statements, measured."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def theory(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Statements, as --list names them; default: all.")
+    ] = None,
+    figure: Annotated[bool, typer.Option("--figure", help="Also draw each as SVG and PNG.")] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the figures.")] = Path("theory"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    only_list: Annotated[bool, typer.Option("--list", help="List the statements and measure nothing.")] = False,
+) -> None:
+    """Measure the paper's statements and ours: orders, constants and bounds, beside what they should be.
+
+    The exit code is 1 if one of them does not hold.
+    """
+    from quadnorm.theory import statements
+
+    chosen = statements(names or [])
+    if only_list:
+        for s in chosen:
+            print(f"{s.name}: {s.words}")
+        return
+    found = []
+    for s in chosen:
+        evidence = s.measure()
+        found.append((s, evidence))
+        if not as_json:
+            from quadnorm.theory.show import show
+
+            show(s, evidence)
+    if as_json:
+        print(json.dumps([s.to_json(evidence) for s, evidence in found], indent=2))
+    if figure:
+        from quadnorm.analysis.figures_evidence import draw
+        from quadnorm.analysis.figures_style import save
+
+        for s, evidence in found:
+            made = save(draw(s, evidence), out / s.name)
+            if not as_json:
+                print(*made)
+    if not all(evidence.holds for _, evidence in found):
+        raise typer.Exit(1)

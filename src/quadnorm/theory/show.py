@@ -1,0 +1,105 @@
+"""A statement and its evidence as text for the terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quadnorm.theory.statement import Check, Evidence, Series, Statement
+
+
+def show(statement: Statement, evidence: Evidence, console: Any = None) -> None:
+    """Print the statement, what was measured, and the verdict."""
+    try:
+        from rich.console import Console
+    except ImportError as error:
+        raise ImportError("tables in the terminal need rich: pip install 'quadnorm[bench]'") from error
+    out = console if console is not None else Console(highlight=False)
+    where = f"[dim]({statement.label} in the paper)[/dim]" if statement.label else "[dim](not in the paper)[/dim]"
+    out.print(f"[bold]{statement.name}[/bold] {where}")
+    out.print(statement.words, markup=False)
+    out.print(f"    {statement.formula}", markup=False)
+    for table in (_measured(evidence.series), _rows(evidence), _verdicts(evidence.numbers)):
+        if table is not None:
+            out.print(table)
+    for note in evidence.notes:
+        out.print(f"note: {note}", markup=False)
+    failed = sum(not check.holds for check in evidence.checks)
+    out.print("[green]holds[/green]" if evidence.holds else f"[red]does not hold: {failed} of the checks fail[/red]")
+    out.print()
+
+
+def _measured(series: tuple[Series, ...]) -> Any:
+    """One row per series: its ends, its order beside what is expected, the residual of the fit, and the constant."""
+    from rich.table import Table
+
+    if not series:
+        return None
+    table = Table(pad_edge=False)
+    table.add_column("measured")
+    for column in ("at", "from", "to", "order", "expected", "residual", "C", ""):
+        table.add_column(column, justify="right")
+    for s in series:
+        checks = s.checks()
+        expected = _range(checks[0]) if checks else ""
+        verdict = _verdict(all(check.holds for check in checks)) if checks else ""
+        fit = s.fit
+        numbers = (f"{s.y[0]:.1e}", f"{s.y[-1]:.1e}", f"{fit.exponent:.2f}", expected, f"{fit.misfit:.1%}")
+        table.add_row(s.name, _span(s), *numbers, f"{fit.coefficient:.3g}", verdict)
+    return table
+
+
+def _span(series: Series) -> str:
+    """The first and the last x: ``1/8…1/256``."""
+    return "…".join(_short(x) for x in (series.x[0], series.x[-1]))
+
+
+def _short(x: float) -> str:
+    inverse = 1 / x
+    whole = inverse > 1.5 and abs(inverse - round(inverse)) < 1e-9 * inverse
+    return f"1/{round(inverse)}" if whole else f"{x:.3g}"
+
+
+def _rows(evidence: Evidence) -> Any:
+    from rich.table import Table
+
+    if not evidence.rows:
+        return None
+    columns = list(dict.fromkeys(key for row in evidence.rows for key in row))
+    table = Table(pad_edge=False)
+    for k, column in enumerate(columns):
+        table.add_column(column, justify="right" if k else "left")
+    for row in evidence.rows:
+        table.add_row(*(_cell(row.get(column)) for column in columns))
+    return table
+
+
+def _verdicts(checks: tuple[Check, ...]) -> Any:
+    from rich.table import Table
+
+    if not checks:
+        return None
+    table = Table(pad_edge=False)
+    table.add_column("number")
+    for column in ("value", "expected", ""):
+        table.add_column(column, justify="right")
+    for check in checks:
+        table.add_row(check.what, _cell(check.value), _range(check), _verdict(check.holds))
+    return table
+
+
+def _verdict(holds: bool) -> str:
+    return "[green]yes[/green]" if holds else "[red]NO[/red]"
+
+
+def _range(check: Check) -> str:
+    if check.low == check.high:
+        return f"= {check.low:g}"
+    if check.high == float("inf"):
+        return f"≥ {check.low:g}"
+    return f"≤ {check.high:g}" if check.low in (0.0, float("-inf")) else f"{check.low:g} … {check.high:g}"
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

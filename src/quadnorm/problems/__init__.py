@@ -19,6 +19,8 @@ _PROBLEMS = {
     "darcy-official": ("darcy_official", "DarcyOfficial"),
     "cavity": ("cavity", "Cavity"),
     "navier-stokes": ("navier_stokes", "NavierStokes"),
+    "poisson-mesh": ("poisson_mesh", "PoissonMesh"),
+    "elasticity-mesh": ("elasticity_mesh", "ElasticityMesh"),
 }
 
 

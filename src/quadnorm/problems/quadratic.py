@@ -58,7 +58,7 @@ def factored(stiffness: Stiffness, cells: int, material: tuple[float, ...]) -> t
 
 
 def solve(stiffness: Stiffness, cells: int, material: tuple[float, ...], load: F64) -> F64:
-    """u (C, 2K+1, 2K+1) with u = 0 on the boundary, for a load f (C, 2K+1, 2K+1) given at the nodes."""
+    """The solution u (C, 2K+1, 2K+1), 0 on the boundary, for a load f (C, 2K+1, 2K+1) given at the nodes."""
     lu, mass, inner = factored(stiffness, cells, material)
     count, n = len(load), load.shape[-1]
     right = np.concatenate([(mass @ f.ravel())[inner] for f in load])

@@ -18,8 +18,8 @@ from quadnorm.problems import Problem
 from quadnorm.training.atomic import write_atomic
 from quadnorm.training.config import TrainConfig
 from quadnorm.training.data import Grid, Split, problem_of, samples
-from quadnorm.training.loop import errors, name
-from quadnorm.training.losses import placement_weights
+from quadnorm.training.loop import device_of, errors, name
+from quadnorm.training.losses import POINTS, grid_weights
 from quadnorm.training.resample import METHODS, resample
 from quadnorm.training.saved import load_model
 
@@ -117,16 +117,18 @@ def evaluate_model(
         raise ValueError("no resolution to evaluate at; give at least one, such as 65")
     for grid in grids:
         p.shape(grid)
+    if how != "exact" and p.placement == POINTS:
+        raise ValueError(f"{p.name} has a mesh for each sample and no grid to resample; use how='exact'")
     source = None if how == "exact" else _source(p, source)
     fields = samples(config, split, [source], p)[source] if source is not None else None
-    device = next((t.device for t in model.parameters()), None) if isinstance(model, torch.nn.Module) else None
     rows = []
     for grid in grids:  # one at a time: the finest alone may fill the memory
         if fields is None:
             x, y = samples(config, split, [grid], p)[grid]
         else:
             x, y = (resample(field, p.shape(grid), p.placement, how) for field in fields)
-        weights = placement_weights(p.placement, p.shape(grid), x.dtype).to(device)
+        weights = grid_weights(p.placement, p.shape(grid), x.dtype)
+        weights = weights if weights is None else weights.to(device_of(model))
         plain, weighted = errors(_evaluated(model), x, y, weights, _batch(config, p, grid))
         rows.append(Errors(grid, tuple(plain.tolist()), tuple(weighted.tolist())))
     return Evaluation(split, config.samples.indices(split), how, source, tuple(rows))

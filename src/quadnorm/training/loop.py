@@ -16,7 +16,7 @@ from quadnorm.training.data import Batch, Grid, Pairs, batches
 from quadnorm.training.ddp import Group
 from quadnorm.training.interrupt import Interrupted
 from quadnorm.training.logs import Record, Watcher
-from quadnorm.training.losses import relative_l2
+from quadnorm.training.losses import relative_l2, weights_of
 from quadnorm.training.model import Normalised
 
 
@@ -69,25 +69,34 @@ def errors(
     model: Callable[[Tensor], Tensor],
     x: Tensor,
     y: Tensor,
-    weights: Tensor,
+    weights: Tensor | None,
     batch: int,
     group: Group | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Plain and weighted relative L² of every sample, float64 (n,) each; ranks share the work, all get the result."""
+    """Plain and weighted relative L² of every sample, float64 (n,) each; ranks share the work, all get the result.
+
+    ``weights`` None: points, which carry theirs.
+    """
     group = group or Group()
+    device = device_of(model)
     both = torch.zeros(2, len(x), dtype=torch.float64)
     mine = group.share(len(x))
     for start in range(mine.start, mine.stop, batch):
         if stop is not None and group.world == 1 and stop():
             raise Interrupted
         part = slice(start, min(start + batch, mine.stop))
-        truth = y[part].to(weights.device)
-        prediction = model(x[part].to(weights.device))
+        inputs, truth = x[part].to(device), y[part].to(device)
+        prediction = model(inputs)
         both[0, part] = relative_l2(prediction, truth).double().cpu()
-        both[1, part] = relative_l2(prediction, truth, weights).double().cpu()
+        both[1, part] = relative_l2(prediction, truth, weights_of(inputs, weights)).double().cpu()
     plain, weighted = group.total(both)
     return plain, weighted
+
+
+def device_of(model: Callable[[Tensor], Tensor]) -> torch.device | None:
+    """Where a model's parameters are; None if it has none, or is no module."""
+    return next((t.device for t in model.parameters()), None) if isinstance(model, torch.nn.Module) else None
 
 
 class Loop:
@@ -101,7 +110,7 @@ class Loop:
         state: State,
         train: Pairs,
         val: Pairs,
-        weights: dict[Grid, Tensor],
+        weights: dict[Grid, Tensor | None],
         group: Group,
         save: Callable[[bool], None],
         stop: Callable[[], bool],
@@ -145,13 +154,14 @@ class Loop:
         # With fewer samples than ranks some have none; they must still take part in the averaging of gradients.
         scale = group.world / count if len(index) else 0.0
         index = index if len(index) else batch.index[:1]
-        weights = self.weights[batch.grid] if config.loss == "weighted" else None
+        inputs = x[index].to(self.device)
+        weights = weights_of(inputs, self.weights[batch.grid]) if config.loss == "weighted" else None
 
         rate = learning_rate(config, self.state.step(config))
         for options in self.optimiser.param_groups:
             options["lr"] = rate
         self.optimiser.zero_grad(set_to_none=True)
-        prediction = self.parallel(x[index].to(self.device))
+        prediction = self.parallel(inputs)
         total = relative_l2(prediction, y[index].to(self.device), weights).sum()
         (total * scale).backward()  # type: ignore[no-untyped-call]
         mine = float(total.detach()) if scale else 0.0

@@ -7,12 +7,14 @@ from torch import Tensor
 
 from quadnorm.measures import PLACEMENTS, Grid
 
+POINTS = "points"  # the placement of inputs (B, 1 + d + C, N) that begin with volume and coordinates
+
 
 def relative_l2(prediction: Tensor, truth: Tensor, weights: Tensor | None = None) -> Tensor:
     """‖p − u‖ / ‖u‖ for each sample, where ‖v‖² = Σ_c Σ_i w_i |v_ci|².
 
-    ``prediction`` and ``truth`` are (B, C, *spatial), ``weights`` (*spatial) or None for equal ones; returns (B,).
-    Their common scale cancels.
+    ``prediction`` and ``truth`` are (B, C, *spatial), ``weights`` (*spatial), or (B, 1, *spatial) for each sample its
+    own, or None for equal ones; returns (B,). Their common scale cancels.
 
     >>> u = torch.tensor([[[3.0, 4.0]]])
     >>> relative_l2(torch.zeros_like(u), u), relative_l2(u + torch.tensor([5.0, 0.0]), u)
@@ -32,6 +34,20 @@ def relative_l2(prediction: Tensor, truth: Tensor, weights: Tensor | None = None
         truth.flatten(1), dim=1
     )
     return ratio
+
+
+def weights_of(x: Tensor, grid: Tensor | None) -> Tensor:
+    """Quadrature weights for errors of the inputs x: the grid's; without one, the volumes that points carry.
+
+    >>> weights_of(torch.tensor([[[0.25, 0.75], [0.0, 1.0]]]), None)
+    tensor([[[0.2500, 0.7500]]])
+    """
+    return x[:, :1] if grid is None else grid
+
+
+def grid_weights(placement: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float64) -> Tensor | None:
+    """As :func:`placement_weights`; None for points, whose weights come with each input."""
+    return None if placement == POINTS else placement_weights(placement, shape, dtype)
 
 
 def placement_weights(placement: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float64) -> Tensor:

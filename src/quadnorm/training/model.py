@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from quadnorm._suggest import unknown
 from quadnorm.problems import Problem
 from quadnorm.training.config import TrainConfig
+from quadnorm.training.losses import POINTS
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,9 @@ class Sizes:
 
     @classmethod
     def of(cls, p: Problem) -> Sizes:
-        """The sizes of a problem."""
-        return cls(len(p.inputs), len(p.outputs), p.dim, p.placement)
+        """The sizes of a problem; of inputs on points only the fields count, not the volume and the coordinates."""
+        carried = 1 + p.dim if p.placement == POINTS else 0
+        return cls(len(p.inputs) - carried, len(p.outputs), p.dim, p.placement)
 
 
 class Normalised(nn.Module):
@@ -112,10 +114,17 @@ def build_model(config: TrainConfig, sizes: Sizes) -> Normalised:
             raise ValueError(f"operator.params.{key} is decided by the problem ({decided[key]}); leave it out")
         if key not in known:
             raise ValueError(f"operator.params for {name}: " + unknown("parameter", key, set(known) - set(decided)))
+    on_points = sizes.placement == POINTS
+    if on_points:
+        from quadnorm.training.points import OnPoints, check_takes_points
+
+        check_takes_points(make, name)
+        del decided["placement"]  # the operator's word is about grids
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         try:
             operator = make(**{k: v for k, v in decided.items() if k in known}, **params)
         except (TypeError, ValueError) as error:
             raise ValueError(f"operator.params for {name}: {error}") from error
-    return Normalised(operator, sizes.in_channels, sizes.out_channels).to(getattr(torch, config.dtype))
+    wrap = OnPoints if on_points else Normalised
+    return wrap(operator, sizes.in_channels, sizes.out_channels).to(getattr(torch, config.dtype))

@@ -21,7 +21,7 @@ from quadnorm.training.ddp import Group, group
 from quadnorm.training.interrupt import Interrupted, stop_requests
 from quadnorm.training.logs import Record, watchers
 from quadnorm.training.loop import Loop, NonFiniteError, State
-from quadnorm.training.losses import placement_weights
+from quadnorm.training.losses import grid_weights
 from quadnorm.training.model import Normalised, Sizes, build_model
 from quadnorm.training.read import Source, read_config, write_config
 from quadnorm.training.saved import BEST, LAST, Saved, save_run
@@ -184,8 +184,9 @@ def _prepare(config: TrainConfig, folder: Path, fresh: bool) -> None:
     write_atomic(folder / "environment.json", json.dumps(environment(), indent=1) + "\n", "the environment")
 
 
-def _weights(p: Problem, grid: Grid, config: TrainConfig, device: torch.device) -> Tensor:
-    return placement_weights(p.placement, p.shape(grid), getattr(torch, config.dtype)).to(device)
+def _weights(p: Problem, grid: Grid, config: TrainConfig, device: torch.device) -> Tensor | None:
+    weights = grid_weights(p.placement, p.shape(grid), getattr(torch, config.dtype))
+    return None if weights is None else weights.to(device)
 
 
 def _result(folder: Path, state: State) -> Result:

@@ -1,0 +1,75 @@
+"""Operators on scattered points in the training room's form: one tensor in, one tensor out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from quadnorm.measures import Grid
+from quadnorm.training.model import Normalised, moments
+
+COUNTING = Grid("counting")
+
+
+class OnPoints(Normalised):
+    """:class:`Normalised` for inputs (B, 1 + d + C, N) that begin with control volumes and coordinates.
+
+    A sum over space whose measure is ``counting`` counts the points that are there (volume > 0); any other measure
+    stands for quadrature, and on points that is the control volumes. The norms (``operator.params.norm``) and the other
+    sums (``operator.params.measure``) choose apart. Measures are read at every call, so one can be set after training.
+
+    x (B, 1 + d + C, N) -> y (B, C', N); y is 0 where nothing is, and so is the truth: plain errors need no mask.
+
+    >>> from quadnorm.operators import Transolver
+    >>> model = OnPoints(Transolver(width=8, layers=1, norm="quad", measure="trapezoid"), 1, 1)
+    >>> model(torch.rand(2, 4, 30)).shape
+    torch.Size([2, 1, 30])
+    """
+
+    def fit(self, x: Tensor, y: Tensor) -> None:
+        """Take μ and σ of the fields from the points that are there."""
+        there = x[:, 0] > 0
+        for side, values in (("x", x[:, -len(self.x_mean) :]), ("y", y)):
+            mean, std = moments(values.transpose(1, 2)[there].T.unsqueeze(0))  # (1, C, points)
+            getattr(self, f"{side}_mean").copy_(mean)
+            getattr(self, f"{side}_std").copy_(std)
+
+    def forward(self, x: Tensor, **options: Any) -> Tensor:
+        count = len(self.x_mean)
+        volume, places, fields = x[:, 0], x[:, 1:-count], x[:, -count:]
+        there = (volume > 0).to(volume.dtype)
+        encoded = (fields - self.x_mean[:, None]) / self.x_std[:, None]
+        y: Tensor = self.operator(
+            encoded.transpose(1, 2),
+            coordinates=places.transpose(1, 2),
+            weights=there if self.sums_count else volume,
+            norm_weights=there if self.norms_count else volume,
+            **options,
+        ).transpose(1, 2)
+        y = y * self.y_std[:, None] + self.y_mean[:, None]
+        return torch.where(there.unsqueeze(1) > 0, y, torch.zeros((), dtype=y.dtype, device=y.device))
+
+    @property
+    def sums_count(self) -> bool:
+        """Whether the operator's own sums count points."""
+        return bool(getattr(self.operator, "measure", COUNTING) == COUNTING)
+
+    @property
+    def norms_count(self) -> bool:
+        """Whether the norms count points."""
+        norms = (m for m in self.operator.modules() if type(m).__module__.startswith("quadnorm.norms"))
+        return all(getattr(m, "measure", COUNTING) == COUNTING for m in norms)
+
+
+def check_takes_points(make: Callable[..., nn.Module], name: str) -> None:
+    """Raise unless the operator's ``forward`` takes coordinates."""
+    forward = getattr(make, "forward", None)
+    if forward is None or "norm_weights" not in inspect.signature(forward).parameters:
+        raise ValueError(
+            f"operator {name!r} needs the samples of a grid, and the problem's lie on a mesh; choose galerkin or "
+            f"transolver"
+        )

@@ -11,6 +11,12 @@ from quadnorm.theory.statement import Statement
 # name → the module of this room whose STATEMENT it is
 STATEMENTS: dict[str, str] = {
     "means": "means",
+    "uniform": "uniform",
+    "layers": "layers",
+    "periodic": "periodic",
+    "endpoint": "endpoint",
+    "blend": "blend",
+    "anchoring": "anchoring",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from quadnorm.theory.statement import Check, Evidence, Series, Statement
@@ -29,28 +30,29 @@ def show(statement: Statement, evidence: Evidence, console: Any = None) -> None:
 
 
 def _measured(series: tuple[Series, ...]) -> Any:
-    """One row per series: its ends, its order beside what is expected, the residual of the fit, and the constant."""
-    from rich.table import Table
-
+    """One row per series: where it ends, its order beside what is expected, the residual of the fit, the constant."""
     if not series:
         return None
-    table = Table(pad_edge=False)
-    table.add_column("measured")
-    for column in ("at", "from", "to", "order", "expected", "residual", "C", ""):
-        table.add_column(column, justify="right")
+    table = _table("measured", ("last at", "value", "order", "expected", "residual", "C", ""))
     for s in series:
-        checks = s.checks()
+        checks, fit = s.checks(), s.fit
         expected = _range(checks[0]) if checks else ""
         verdict = _verdict(all(check.holds for check in checks)) if checks else ""
-        fit = s.fit
-        numbers = (f"{s.y[0]:.1e}", f"{s.y[-1]:.1e}", f"{fit.exponent:.2f}", expected, f"{fit.misfit:.1%}")
-        table.add_row(s.name, _span(s), *numbers, f"{fit.coefficient:.3g}", verdict)
+        last = f"{'' if s.x_name == 'h' else s.x_name + ' '}{_short(s.x[-1])}"
+        law = (f"{fit.exponent:.2f}", expected, f"{fit.misfit:.1%}", f"{fit.coefficient:.3g}")
+        table.add_row(s.name, last, f"{s.y[-1]:.1e}", *law, verdict)
     return table
 
 
-def _span(series: Series) -> str:
-    """The first and the last x: ``1/8…1/256``."""
-    return "…".join(_short(x) for x in (series.x[0], series.x[-1]))
+def _table(first: str, others: Sequence[str]) -> Any:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(first)
+    for column in others:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
 
 
 def _short(x: float) -> str:
@@ -60,28 +62,19 @@ def _short(x: float) -> str:
 
 
 def _rows(evidence: Evidence) -> Any:
-    from rich.table import Table
-
     if not evidence.rows:
         return None
     columns = list(dict.fromkeys(key for row in evidence.rows for key in row))
-    table = Table(pad_edge=False)
-    for k, column in enumerate(columns):
-        table.add_column(column, justify="right" if k else "left")
+    table = _table(columns[0], columns[1:])
     for row in evidence.rows:
         table.add_row(*(_cell(row.get(column)) for column in columns))
     return table
 
 
 def _verdicts(checks: tuple[Check, ...]) -> Any:
-    from rich.table import Table
-
     if not checks:
         return None
-    table = Table(pad_edge=False)
-    table.add_column("number")
-    for column in ("value", "expected", ""):
-        table.add_column(column, justify="right")
+    table = _table("number", ("value", "expected", ""))
     for check in checks:
         table.add_row(check.what, _cell(check.value), _range(check), _verdict(check.holds))
     return table
@@ -96,7 +89,7 @@ def _range(check: Check) -> str:
         return f"= {check.low:g}"
     if check.high == float("inf"):
         return f"≥ {check.low:g}"
-    return f"≤ {check.high:g}" if check.low in (0.0, float("-inf")) else f"{check.low:g} … {check.high:g}"
+    return f"≤ {check.high:g}" if check.low in (0.0, float("-inf")) else f"{check.low:g}…{check.high:g}"
 
 
 def _cell(value: object) -> str:

@@ -85,10 +85,10 @@ class Bias:
 
 
 def ratio(counting: float, quadrature: float) -> float:
-    """counting/quadrature; NaN where both are rounding, infinite where only the second is.
+    """Counting over quadrature; NaN where both are rounding, infinite where only the second is.
 
-    >>> ratio(1e-2, 1e-5), ratio(1e-16, 1e-17)
-    (1000.0, nan)
+    >>> ratio(3.0, 2.0), ratio(1e-16, 1e-17)
+    (1.5, nan)
     """
     if quadrature > ROUNDING:
         return counting / quadrature

@@ -17,6 +17,13 @@ STATEMENTS: dict[str, str] = {
     "endpoint": "endpoint",
     "blend": "blend",
     "anchoring": "anchoring",
+    "meshes-tensor": "meshes_tensor",
+    "meshes-strength": "meshes_strength",
+    "meshes-simplices": "meshes_simplices",
+    "meshes-clouds": "meshes_clouds",
+    "meshes-sphere": "meshes_sphere",
+    "meshes-limits": "meshes_limits",
+    "mechanism": "mechanism",
 }
 
 

@@ -142,11 +142,35 @@ def draw(name: str, library: Library) -> Any | None:
     return drawing(name).draw(library)
 
 
-def save_figures(library: Library, folder: Path) -> list[Path]:
-    """Every figure that can be drawn, as SVG and PNG; returns the files."""
-    made: list[Path] = []
-    for d in DRAWINGS:
+def attempt(name: str, library: Library) -> tuple[Any | None, str]:
+    """The figure and nothing, or None and why: records that are not there, or files that cannot be read.
+
+    Drawn once for a library, however often it is asked for.
+    """
+    key = ("figure", name)
+    if key not in library.memo:
+        library.memo[key] = _attempt(drawing(name), library)
+    found: tuple[Any | None, str] = library.memo[key]
+    return found
+
+
+def _attempt(d: Drawing, library: Library) -> tuple[Any | None, str]:
+    try:
         figure = d.draw(library)
-        if figure is not None:
+    except (ValueError, OSError, RuntimeError, LookupError, TypeError, ArithmeticError) as error:
+        return None, f"{type(error).__name__}: {error}"
+    needs = f"needs records of {' or '.join(d.needs)}, with weights where it shows fields" if d.needs else ""
+    return figure, "" if figure is not None else needs
+
+
+def save_figures(library: Library, folder: Path) -> tuple[list[Path], dict[str, str]]:
+    """Every figure that can be drawn, as SVG and PNG: the files, and why the others are not among them, by name."""
+    made: list[Path] = []
+    missing: dict[str, str] = {}
+    for d in DRAWINGS:
+        figure, why = attempt(d.name, library)
+        if figure is None:
+            missing[d.name] = why
+        else:
             made += save(figure, Path(folder) / d.name)
-    return made
+    return made, missing

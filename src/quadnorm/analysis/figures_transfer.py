@@ -78,7 +78,7 @@ def slope(library: Library) -> Any | None:
     v = results.study.variants[0]
     native = native_grid(v)
     with style():
-        figure, axes = sheet(3.0, 1, 1, width=4.6)
+        figure, axes = sheet(3.0, 1, 1)
         axis = axes[0, 0]
         looks = styles([m.label for m in v.methods])
         for m in v.methods:
@@ -94,12 +94,22 @@ def slope(library: Library) -> Any | None:
                 axis.plot(x, np.copysign(np.sqrt(np.abs(square)), square), marker, color=colour, mfc=face or colour)
                 words = m.label + (", anchored" if e != "as-trained" else "")
                 axis.plot(
-                    [0, x.max()], [0, fit.slope * x.max()], line, color=colour, lw=1, label=f"{words}: {fit.slope:.0f}"
+                    [0, x.max()],
+                    [0, fit.slope * x.max()],
+                    line,
+                    color=colour,
+                    lw=1,
+                    label=f"{words}: {_whole(fit.slope)}",
                 )
         axis.set(xlabel="change of spacing |1/(n₀−1) − 1/(n−1)|", ylabel="√(eₙ² − e₀²), %")
-        axis.set_title(f"slope in % per unit of h; {v.operator}, {v.problem}")
-        axis.legend(ncols=2, fontsize=6.5)
+        axis.set_title(f"{v.operator}, {v.problem}; slopes in % per unit of h")
+        # Beside the axes: between lines that fan out from 0 there is no free corner that suits all records.
+        figure.legend(loc="outside right upper", title="slope")
         return figure
+
+
+def _whole(value: float) -> str:
+    return f"{round(value)}".replace("-", "−")
 
 
 def scaling(library: Library) -> Any | None:
@@ -112,6 +122,7 @@ def scaling(library: Library) -> Any | None:
     native = native_grid(v)
     with style():
         figure, axes = sheet(2.8, 1, 2)
+        figure.get_layout_engine().set(wspace=0.06)
         left, right = axes[0]
         looks = styles([m.label for m in v.methods])
         for m in v.methods:
@@ -123,11 +134,20 @@ def scaling(library: Library) -> Any | None:
         ratios = [n / native for n in v.test if n != native]
         left.set(xscale="log", yscale="log", xlabel="resolution ratio", ylabel="degradation, points")
         left.set_xticks(ratios, [f"{r:g}×" for r in ratios])
-        left.minorticks_off()
+        _plain_ticks(left)
         left.set_title("gap: exponents of the ratio")
         _depth(library, right)
         figure.legend(loc="outside lower center", ncols=4, fontsize=6.5)
         return figure
+
+
+def _plain_ticks(axis: Any) -> None:
+    """1, 2, 5 and their decimal multiples on a logarithmic axis that may span less than a decade."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    axis.minorticks_off()
+    axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def _rises(found: Mapping[int, float], native: int) -> tuple[list[float], list[float]]:
@@ -168,8 +188,9 @@ def _depth(library: Library, axis: Any) -> None:
         axis.plot([k - 0.25, k + 0.25], [printed, printed], color=INK, lw=1.2, ls=":")
     axis.set_xticks([0, 1], [p[0] for p in places])
     axis.set_xlim(-0.6, 1.6)
-    axis.set_ylabel("LayerNorm / QuadNorm degradation")
-    axis.set_title("depth; dotted: the paper's")
+    axis.set_ylabel("LayerNorm / QuadNorm")
+    axis.set_title("depth: ratio of degradations (dotted: paper)")
+    axis.margins(y=0.1)
 
 
 def error_decomposition(library: Library) -> Any | None:

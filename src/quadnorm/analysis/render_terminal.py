@@ -42,6 +42,19 @@ def terminal(table: Table, console: Any = None) -> None:
         out.print(f"- {escape(line)}", highlight=False)
 
 
+def plain(table: Table, width: int) -> str:
+    """The same as text, for a file."""
+    from io import StringIO
+
+    try:
+        from rich.console import Console
+    except ImportError as error:
+        raise ImportError("tables as text need rich: pip install 'quadnorm[bench]'") from error
+    out = StringIO()
+    terminal(table, Console(file=out, width=width, color_system=None, force_terminal=False))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
 def _key(panel: Panel) -> str:
     """What a narrow table leaves out."""
     parts = ["* training grid"] if any(" native" in head for head in panel.columns) else []

@@ -46,7 +46,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of one or more panels, to be shown in any of five forms."""
+    """A table of one or more panels, to be shown in any of six forms."""
 
     name: str
     title: str
@@ -66,6 +66,12 @@ class Table:
         from quadnorm.analysis.render_terminal import terminal
 
         terminal(self, console)
+
+    def text(self, width: int = 120) -> str:
+        """What the terminal shows, without colours, in lines of at most ``width`` characters."""
+        from quadnorm.analysis.render_terminal import plain
+
+        return plain(self, width)
 
     def markdown(self) -> str:
         """Pipe tables; the paper's values in a row of their own."""
@@ -264,7 +270,9 @@ def _degradation(
 
 
 def _rise(points: float, factor: float) -> str:
-    return f"{points:+.2f} (×{factor:.2f})".replace("-", "−")
+    # A rise that rounds to nothing has no sign.
+    shown = f"{points:+.2f}" if abs(points) >= 0.005 else "0.00"
+    return f"{shown} (×{factor:.2f})".replace("-", "−")
 
 
 def _seeds(results: Results, variant: Variant, method: Method) -> Cell:

@@ -7,19 +7,33 @@ import typer
 
 
 def report(
-    records: Annotated[list[Path] | None, typer.Argument(help="Folders of records; default: results.")] = None,
+    records: Annotated[
+        list[Path] | None, typer.Argument(help="Folders of records, as study run makes them; default: results.")
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write, or a folder for it.")] = Path(
         "report.html"
     ),
     compare: Annotated[
         list[Path] | None, typer.Option(help="Older records, to flag what became worse; may be repeated.")
     ] = None,
+    files: Annotated[
+        Path | None,
+        typer.Option(help="Also a folder for every table (md, csv, tex, html, txt) and figure (svg, png)."),
+    ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
-    """Write one self-contained page from records: tables beside the paper's, figures, claims."""
-    from quadnorm.report import build_report
+    """Write one self-contained page from records: tables beside the paper's, figures, claims. Trains nothing."""
+    from quadnorm.report import build_report, library_of
 
-    target = build_report(records or [Path("results")], out, compare or None)
+    library = library_of(records or [Path("results")])
+    target = build_report(library, out, compare or None)
     print(target)
+    if files is not None:
+        from quadnorm.analysis.export import export
+
+        done = export(library, files)
+        print(f"{files}: {len(done.files)} files")
+        for name, why in done.missing.items():
+            print(f"  figure {name} was not drawn: {why}")
     if show:
         typer.launch(str(target))

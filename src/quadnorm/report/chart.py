@@ -17,6 +17,7 @@ from quadnorm.analysis.tables import grid_name
 from quadnorm.studies.study import Variant
 
 WIDTH, LEFT, TOP, BOTTOM = 700, 46, 14, 40
+BESIDE = 415  # of drawings that stand side by side
 LINE = 15  # height of a label
 DASHES = ("", "7 4", "2 4", "9 3 2 3", "1 3", "5 2")
 
@@ -57,14 +58,23 @@ def series_of(results: Results, variant: Variant) -> list[Series]:
     return found
 
 
-def chart(results: Results, variant: Variant) -> str:
+def charts(results: Results) -> tuple[tuple[str, str], ...]:
+    """(setting, drawing) of every variant that has two grids to join; small ones where there are several."""
+    variants = results.study.variants
+    labels = [line.label for v in variants for line in series_of(results, v)]
+    small = len(variants) > 1 and max(map(len, labels), default=0) <= 20
+    drawn = [(v.name if len(variants) > 1 else "", chart(results, v, BESIDE if small else WIDTH)) for v in variants]
+    return tuple((name, drawing) for name, drawing in drawn if drawing)
+
+
+def chart(results: Results, variant: Variant, width: int = WIDTH) -> str:
     """The drawing, or nothing if there are not two grids to join."""
     lines = series_of(results, variant)
     grids = sorted({n for line in lines for n, _, _ in line.points})
     if len(grids) < 2:
         return ""
-    height = max(260, TOP + BOTTOM + LINE * len(lines))
-    right = WIDTH - 14 - round(7.2 * max(len(line.label) for line in lines))
+    height = max(260 if width == WIDTH else 220, TOP + BOTTOM + LINE * len(lines))
+    right = width - 14 - round(7.2 * max(len(line.label) for line in lines))
     x = {n: LEFT + 14 + (right - LEFT - 28) * _share(log2(n), log2(grids[0]), log2(grids[-1])) for n in grids}
     values = [v for line in lines for _, v, _ in line.points]
     ticks = _ticks(min(values), max(values))
@@ -92,9 +102,11 @@ def chart(results: Results, variant: Variant) -> str:
     for line, label_y in zip(lines, ends, strict=True):
         parts.append(_line(line, x, y, right, label_y))
     title = f"Error against test grid: {', '.join(line.label for line in lines)}"
+    # On a narrow screen the lines alone fill 350 pixels, and type is scaled to stay 11.5 pixels high.
+    sizes = f"--part:{width / (right + 8):.3f};--type:{11.5 * (right + 8) / 350:.1f}px;width:{width}px"
     return (
-        f'<div class="curves" style="--part:{WIDTH / (right + 8):.3f}">'
-        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(title)}">{"".join(parts)}</svg></div>'
+        f'<div class="curves" style="{sizes}">'
+        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title)}">{"".join(parts)}</svg></div>'
         + _legend(lines)
     )
 

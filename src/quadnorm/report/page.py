@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from quadnorm.analysis.changes import KINDS, changes, changes_table
-from quadnorm.analysis.claims import VERDICTS, Judged, judge_all
+from quadnorm.analysis.claims import CONTRADICTED, VERDICTS, Judged, judge_all
 from quadnorm.analysis.claims_contradictions import CONTRADICTIONS
 from quadnorm.analysis.derived import derived_table, table_names
-from quadnorm.analysis.figures import DRAWINGS, Drawing, draw
+from quadnorm.analysis.figures import DRAWINGS, Drawing, attempt, draw
 from quadnorm.analysis.figures_style import inline_svg
 from quadnorm.analysis.results import Found, Library, Results
 from quadnorm.analysis.tables import Table, command, table_of
-from quadnorm.report.chart import chart
+from quadnorm.report.chart import charts
 from quadnorm.report.summary import cards, counts, overview
 from quadnorm.studies import estimate, study, study_names
 from quadnorm.studies.records import read_json
@@ -40,16 +40,18 @@ class Section:
     minutes: float
 
 
-def build_report(roots: Path | Sequence[Path], out: Path, compare: Path | Sequence[Path] | None = None) -> Path:
+def build_report(
+    roots: Path | Sequence[Path] | Library, out: Path, compare: Path | Sequence[Path] | Library | None = None
+) -> Path:
     """Write the page of the records under ``roots`` to ``out`` (a file, or a folder for ``report.html``).
 
     ``compare`` names older records to hold these against. Returns the file's path.
     """
-    folders = _folders(roots)
-    library = Library(folders)
+    library = library_of(roots)
+    older = None if compare is None else library_of(compare)
     target = Path(out)
     target = target / "report.html" if target.is_dir() or not target.suffix else target
-    text = page(library, None if compare is None else Library(_folders(compare)))
+    text = page(library, older)
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
     part.write_text(text, encoding="utf-8")
@@ -57,7 +59,10 @@ def build_report(roots: Path | Sequence[Path], out: Path, compare: Path | Sequen
     return target
 
 
-def _folders(roots: Path | Sequence[Path]) -> list[Path]:
+def library_of(roots: Path | Sequence[Path] | Library) -> Library:
+    """The records under these folders; a ValueError where a folder has none and cannot have any."""
+    if isinstance(roots, Library):
+        return roots
     folders = [Path(roots)] if isinstance(roots, (str, Path)) else [Path(r) for r in roots]
     for folder in folders:
         if not (folder / "runs").is_dir():
@@ -65,7 +70,7 @@ def _folders(roots: Path | Sequence[Path]) -> list[Path]:
                 f"no records in {folder}: expected a folder with runs/ in it, as "
                 f"`quadnorm study run NAME --out {folder}` makes one"
             )
-    return folders
+    return Library(folders)
 
 
 def page(library: Library, other: Library | None = None) -> str:
@@ -88,6 +93,7 @@ def page(library: Library, other: Library | None = None) -> str:
             cards=cards(library),
             overview=overview(library),
             sections=sections,
+            against=[j for j in judged if j.verdict == CONTRADICTED],
             verdicts=[(v, sum(j.verdict == v for j in judged)) for v in VERDICTS],
             judged=judged,
             contradictions=CONTRADICTIONS,
@@ -110,23 +116,11 @@ def _said(table: Table) -> bool:
 
 
 def _figure(d: Drawing, library: Library) -> dict[str, Any]:
-    """A figure's SVG, or why there is none; a file that cannot be read must not cost the page."""
-    drawn, why = "", ""
-    try:
-        figure = d.draw(library) if d.needs else None
-        if not d.needs:
-            drawn = _constant(d.name)
-        elif figure is not None:
-            drawn = inline_svg(figure, d.name)
-        else:
-            why = (
-                "needs records"
-                + (f" of {' or '.join(d.needs)}" if d.needs else "")
-                + ", with weights where it shows fields"
-            )
-    except (ValueError, OSError, RuntimeError, KeyError) as error:
-        why = f"{type(error).__name__}: {error}"
-    return {"drawing": d, "svg": drawn, "why": why}
+    """A figure's SVG, or why there is none."""
+    if not d.needs:
+        return {"drawing": d, "svg": _constant(d.name), "why": ""}
+    figure, why = attempt(d.name, library)
+    return {"drawing": d, "svg": "" if figure is None else inline_svg(figure, d.name), "why": why}
 
 
 @cache
@@ -154,14 +148,13 @@ def _coverage(results: Results) -> float:
 
 def _section(results: Results) -> Section:
     s = results.study
-    drawings = [(v.name if len(s.variants) > 1 else "", chart(results, v)) for v in s.variants]
     return Section(
         name=s.name,
         title=s.title,
         theme=s.theme,
         preset=s.preset,
         table=table_of(results),
-        charts=tuple((name, drawing) for name, drawing in drawings if drawing),
+        charts=charts(results),
         command=command(s),
         runs=tuple(_run(f) for f in results.found),
         minutes=sum(f.seconds or 0.0 for f in results.found) / 60,

@@ -23,6 +23,14 @@ USES = (
     ("BlendQuadNorm", "as-trained", "BlendQuadNorm"),
     ("None", "as-trained", "no norm"),
 )
+# Lines of a card as the headline names them, and which of them it tells the growth of.
+IN_WORDS = {
+    "LayerNorm": "LayerNorm",
+    "… the same weights, anchored": "LayerNorm anchored after training",
+    "QuadNorm": "QuadNorm",
+    "… run at the training grid, interpolated": "LayerNorm at the training grid, interpolated",
+}
+TOLD = tuple(IN_WORDS)[:3]
 OPERATORS = {"fno": "FNO", "galerkin": "Galerkin Transformer", "transolver": "Transolver"}
 
 
@@ -72,10 +80,25 @@ class Card:
     """One operator on one problem, from the training grid to the farthest."""
 
     title: str
-    route: str
+    grids: tuple[int, int]
     study: str
     budget: str
     lines: dict[str, Line] = field(default_factory=dict)
+
+    @property
+    def route(self) -> str:
+        """``33² → 257²``."""
+        return " → ".join(grid_name(n) for n in self.grids)
+
+    @property
+    def sentence(self) -> str:
+        """What the card says, for whoever reads one sentence only."""
+        native, far = (grid_name(n) for n in self.grids)
+        grown = [f"{self.lines[k].factor:.2f} times ({IN_WORDS[k]})" for k in TOLD if k in self.lines]
+        best = min(self.lines.values(), key=lambda line: line.far)
+        told = f"at {far} the error is {', '.join(grown)} what it is at {native}. " if grown else ""
+        name = IN_WORDS.get(best.words, best.words)
+        return f"{self.title}, trained at {native}: {told}Smallest at {far}: {name}, {best.far:.2f} %."
 
     @property
     def top(self) -> float:
@@ -100,7 +123,7 @@ def cards(library: Library, most: int = 4) -> list[Card]:
             if len(lines) > 1 and (key in made or len(made) < most):
                 about = f"{name}: {budget(results, len(results.seeds))}"
                 title = f"{OPERATORS.get(v.operator, v.operator)} on {v.problem}"
-                card = made.setdefault(key, Card(title, f"{grid_name(native)} → {grid_name(far)}", name, about))
+                card = made.setdefault(key, Card(title, (native, far), name, about))
                 card.lines = {**lines, **card.lines}
     order = [words for _, _, words in USES]
     for card in made.values():
@@ -144,7 +167,9 @@ def _overview_row(results: Results, variant: Variant) -> tuple[Cell, ...]:
                 means[m.label + (f", {e.label}" if len(study.evaluations) > 1 else "")] = mean
     best = min(means, key=lambda k: means[k]) if means else ""
     native, moved = _pair(results, variant, "LayerNorm", "as-trained") or (float("nan"),) * 2
-    route = " → ".join(dict.fromkeys((grid_name(native_grid(variant)), grid_name(far))))
+    route = "\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}".join(
+        dict.fromkeys((grid_name(native_grid(variant)), grid_name(far)))
+    )
     return (
         Cell(study.name, href=study.name),
         Cell(f"{variant.operator}, {variant.problem}, {route}"),

@@ -21,6 +21,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
 const filter = document.getElementById("filter");
 filter.addEventListener("input", () => {
   const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+  filter.closest("nav").classList.toggle("looking", words.length > 0);
   for (const part of document.querySelectorAll("[data-words]")) {
     const text = part.dataset.words.toLowerCase();
     part.classList.toggle("hidden", !words.every((word) => text.includes(word)));

@@ -18,18 +18,19 @@ from quadnorm.training.ddp import Group
 Tiny = Callable[..., TrainConfig]
 SCRIPT = """
 import json, os, sys
+from quadnorm.cli.app import run
 from quadnorm.training import train
 result = train(sys.argv[1], sys.argv[2], progress=False)
 with open(sys.argv[2] + "-rank" + os.environ["RANK"], "w") as file:
     json.dump([(r["train"], r["val"]) for r in result.history], file)
-train(sys.argv[1], sys.argv[2] + "-again", overrides=["seed=1"], progress=False)  # the ranks can meet more than once
+sys.exit(run(["train", "-c", sys.argv[1], "-o", sys.argv[2] + "-again", "seed=1"]))  # the ranks can meet again
 """
 
 
-def torchrun(count: int, config: TrainConfig, folder: Path) -> subprocess.CompletedProcess[str]:
+def torchrun(config: TrainConfig, folder: Path) -> subprocess.CompletedProcess[str]:
     (folder.parent / "config.yaml").write_text(write_config(config))
     (folder.parent / "script.py").write_text(SCRIPT)
-    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     arguments = [str(folder.parent / name) for name in ("script.py", "config.yaml")]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.run(
@@ -52,12 +53,15 @@ def test_shares_cover_a_batch(world: int) -> None:
 def test_two_processes_equal_one(tiny: Tiny, tmp_path: Path) -> None:
     """17 samples in batches of 8: shares of 4 and 4, then of 1 and none; two grids, an odd validation set."""
     config = tiny("samples.train=17", "samples.val=3", "resolutions.train=[9, 7]", "dtype=float64", "epochs=4")
-    two = torchrun(2, config, tmp_path / "two")
+    two = torchrun(config, tmp_path / "two")
     assert two.returncode == 0, two.stderr
     ranks = [json.loads((tmp_path / f"two-rank{k}").read_text()) for k in (0, 1)]
     assert len(ranks[0]) == 4
     assert ranks[0] == ranks[1]  # to the last bit: they decide alike when to stop
     assert len(read_metrics(tmp_path / "two-again" / "metrics.jsonl")) == 4
+    (line,) = two.stdout.splitlines()  # of the command: one process speaks
+    assert line.startswith(f"{tmp_path / 'two-again'}: all epochs are done after 4 epochs; best validation error ")
+    assert two.stderr.count("epoch 4/4") == 1
     one = train(config, tmp_path / "one", progress=False)
     metrics = read_metrics(tmp_path / "two" / "metrics.jsonl")
     assert [r["epoch"] for r in metrics] == [1, 2, 3, 4]  # only one process wrote

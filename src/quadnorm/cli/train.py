@@ -22,8 +22,11 @@ def train(
 ) -> None:
     """Train a model in a folder; a run that was stopped goes on where it was."""
     from quadnorm.training import train as run
+    from quadnorm.training.ddp import reports
 
     result = run(config, out, resume=not restart, overrides=overrides or [])
+    if not reports():
+        return
     why = "all epochs are done" if result.ended == "epochs" else "no better epoch came in time"
     print(
         f"{result.folder}: {why} after {result.epochs} epochs; "

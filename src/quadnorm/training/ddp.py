@@ -66,6 +66,11 @@ def group(device: torch.device) -> Group:
     return Group(dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else Group()
 
 
+def reports() -> bool:
+    """Whether this process is the one that talks to the user: alone, or the first of those ``torchrun`` started."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
 def _leave() -> None:
     if dist.is_initialized():
         dist.destroy_process_group()

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from quadnorm.norms.memory import empty_like
+
 BLOCK = 2**17  # numbers per thread, half a MiB of float32: a block and its buffer fit a common L2 cache
 MODERATE = 16  # |mean| over standard deviation up to which a·x + b is as good: the error grows by this factor
 
@@ -26,7 +28,7 @@ def forward(
     stats = _statistics(x, w, groups, eps, centre)
     if _moderate(x, stats, eps):
         return _native_output(x, stats, weight, bias, groups), stats.reshape(3, B, groups)
-    y = torch.empty_like(x)
+    y = empty_like(x)
     xr, yr = x.reshape(B * groups, D, N), y.reshape(B * groups, D, N)
     buffers = _Buffers(xr, 1)
     for rows in _rows(xr):
@@ -48,7 +50,7 @@ def backward(
     B, C, N = x.shape
     groups = stats.shape[2]
     D = C // groups
-    dx = torch.empty_like(x)
+    dx = empty_like(x)
     sums = torch.empty(2, B * groups, D, dtype=x.dtype, device=x.device)
     xr, gr, dr = (t.reshape(B * groups, D, N) for t in (x, g, dx))
     flat = stats.reshape(3, B * groups)
@@ -88,34 +90,50 @@ def _native_output(x: Tensor, stats: Tensor, weight: Tensor | None, bias: Tensor
     B, C, N = x.shape
     mean, variance = (v.reshape(B, groups, 1).expand(B, groups, C // groups).reshape(-1) for v in _native(stats))
     gamma, beta = (None if p is None else p.repeat(B) for p in (weight, bias))
-    y = torch.batch_norm(x.reshape(1, B * C, N), gamma, beta, mean, variance, False, 0.0, 0.0, False)
-    return y.reshape(B, C, N)
+    y, unused = empty_like(x), x.new_empty(0)
+    torch.ops.aten.native_batch_norm.out(
+        x.reshape(1, B * C, N),
+        gamma,
+        beta,
+        mean,
+        variance,
+        False,
+        0.0,
+        0.0,
+        out=y.view(1, B * C, N),
+        save_mean=unused,
+        save_invstd=unused.clone(),
+    )
+    return y
 
 
 def _native_gradient(
     g: Tensor, x: Tensor, w: Tensor, weight: Tensor | None, stats: Tensor, centre: bool
 ) -> tuple[Tensor, Tensor]:
-    """rstd·γ·g and both sums by the native kernel, then the weighted terms added block by block."""
+    """Both sums by the native kernel, then the gradient block by block."""
     B, C, N = x.shape
     groups = stats.shape[2]
     D = C // groups
     mean, variance = (v.reshape(B, groups, 1).expand(B, groups, D).reshape(-1) for v in _native(stats))
     gamma = None if weight is None else weight.repeat(B)
     gs, xs = g.reshape(1, B * C, N), x.reshape(1, B * C, N)
-    dx, sum_gx, sum_g = torch.ops.aten.native_batch_norm_backward(
-        gs, xs, gamma, mean, variance, None, None, False, 0.0, [True, True, True]
+    _, sum_gx, sum_g = torch.ops.aten.native_batch_norm_backward(
+        gs, xs, gamma, mean, variance, None, None, False, 0.0, [False, True, True]
     )
     sums = torch.stack([sum_g, sum_gx]).reshape(2, B * groups, D)
     rstd = stats[2].reshape(-1, 1, 1)
     h = (sums if weight is None else sums * weight.reshape(groups, D).repeat(B, 1)).sum(2)[..., None, None] / D
     slope = -rstd.square() * h[1]
     offset = (-rstd * h[0] if centre else 0) - slope * mean.reshape(B * groups, D)[:, :1, None]
-    xr, dr = x.reshape(B * groups, D, N), dx.reshape(B * groups, D, N)
-    # dx += w·(offset + slope·x), with w·slope and w·offset made once for all channels of a group
+    dx = empty_like(x)
+    xr, gr, dr = (t.view(B * groups, D, N) for t in (x, g, dx))
+    # dx = rstd·γ·g + w·(offset + slope·x), with w·slope and w·offset made once for all channels of a group
     for rows in _rows(xr):
         ws = _row_weights(w, rows, groups)
+        scale, _ = _affine(rstd[rows], weight, None, rows, groups, D)
         for part in _parts(xr[rows]):
             wp = ws[..., part[2]]
+            torch.mul(gr[rows][part], scale[:, part[1]], out=dr[rows][part])
             if D > 1:
                 dr[rows][part].addcmul_(xr[rows][part], wp * slope[rows]).add_(wp * offset[rows])
             else:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from quadnorm._suggest import unknown
 from quadnorm.norms import blocked
+from quadnorm.norms.memory import empty_like
 
 KERNELS = ("auto", "numba", "torch")
 _forced: list[str] = []
@@ -127,7 +128,7 @@ def forward(
     if x.numel() == 0 or not numba_serves(x):
         return blocked.forward(x, w, weight, bias, groups, eps, centre)
     B, C, _ = x.shape
-    y = torch.empty_like(x)
+    y = empty_like(x)
     stats = torch.empty(3, B, groups, dtype=x.dtype)
     weight = torch.ones(C, dtype=x.dtype) if weight is None else weight.detach().contiguous()
     bias = torch.zeros(C, dtype=x.dtype) if bias is None else bias.detach().contiguous()
@@ -145,7 +146,7 @@ def backward(
     if x.numel() == 0 or not numba_serves(x):
         return blocked.backward(g, x, w, weight, stats, eps, centre)
     B, C, _ = x.shape
-    dx = torch.empty_like(x)
+    dx = empty_like(x)
     sums = torch.empty(2, B, C, dtype=x.dtype)
     weight = torch.ones(C, dtype=x.dtype) if weight is None else weight.detach().contiguous()
     _run(

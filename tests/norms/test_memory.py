@@ -20,7 +20,7 @@ def test_whole_pages_inside_the_tensor(hints, numbers):
     y = memory.empty_like(torch.zeros(numbers))
     [(start, length, advice)] = hints
     end = y.data_ptr() + y.nbytes
-    assert start % memory.PAGE == 0 and length % memory.PAGE == 0 and advice == memory.HUGE_PAGES
+    assert (start % memory.PAGE, length % memory.PAGE, advice) == (0, 0, memory.HUGE_PAGES)
     assert y.data_ptr() <= start < y.data_ptr() + memory.PAGE
     assert start + length <= end < start + length + memory.PAGE
 

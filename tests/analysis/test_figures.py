@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from synthetic_records import write_records
 
-from quadnorm.analysis import figures, figures_fields, figures_theory, figures_transfer
+from quadnorm.analysis import figures, figures_fields, figures_transfer
 from quadnorm.analysis.figures import DRAWINGS, draw, drawing, figure_names, save_figures
 from quadnorm.analysis.figures_style import INK, inline_svg, save
 from quadnorm.analysis.palette import styles
@@ -98,37 +98,6 @@ def test_the_papers_figures_are_all_there():
     assert drawing("fig:scaling").name == "scaling"
     with pytest.raises(ValueError, match="did you mean 'scaling'"):
         drawing("scalling")
-
-
-def test_the_field_has_the_mean_it_claims():
-    """∫₀¹ sin πx dx = 2/π, so the mean over the square is 4/π²; midpoint sums on a grid of our own agree."""
-    x = (np.arange(2000) + 0.5) / 2000
-    assert figures_theory.field(x, x).mean() == pytest.approx(4 / np.pi**2, rel=1e-6)
-    assert pytest.approx(4 / np.pi**2) == figures_theory.EXACT
-
-
-def test_bias_has_order_one_with_equal_weights_and_two_with_volumes():
-    """Where the ends vanish, equal weights give (n−1)/n of the trapezoid's mean in each axis: a bias of about 2h."""
-    sizes = np.array([33, 65, 129])
-    found = np.array([figures_theory.biases(np.linspace(0, 1, n)) for n in sizes])
-    orders = np.log2(found[:-1] / found[1:])
-    assert np.allclose(orders[:, 0], 1, atol=0.03)
-    assert np.allclose(orders[:, 1], 2, atol=0.01)
-    n = 65
-    total = 1 / np.tan(np.pi / (2 * (n - 1)))  # Σ sin(πj/(n−1)) = cot(π/(2(n−1)))
-    assert found[1, 0] == pytest.approx(abs((total / n) ** 2 / (4 / np.pi**2) - 1), rel=1e-9)
-    assert found[1, 1] == pytest.approx(abs((total / (n - 1)) ** 2 / (4 / np.pi**2) - 1), rel=1e-6)
-
-
-def test_volumes_win_on_every_mesh_and_sum_to_one():
-    for make in figures_theory.MESHES.values():
-        x = make(64)
-        assert x[0] == 0
-        assert x[-1] == 1
-        assert (np.diff(x) > 0).all()
-        assert figures_theory.weights(x).sum() == pytest.approx(1, abs=1e-12)
-        equal, volumes = figures_theory.biases(x)
-        assert equal > 30 * volumes
 
 
 def test_the_window_is_on_the_boundary_and_holds_the_most_energy():

@@ -13,7 +13,10 @@ COLOURS = ("#009E73", "#D55E00", "#0072B2", "#CC79A7", "#E69F00", "#56B4E9", "#7
 MARKERS = "os^DvPX"
 
 # Statements that have a drawing of their own: name → module:function, called with the evidence.
-DRAWINGS: dict[str, str] = {}
+DRAWINGS: dict[str, str] = {
+    "meshes-strength": "quadnorm.analysis.figures_theory:bias_convergence",
+    "mechanism": "quadnorm.analysis.figures_theory:nonuniform_mechanism",
+}
 
 
 def draw(statement: Statement, evidence: Evidence) -> Any:

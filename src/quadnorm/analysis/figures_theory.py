@@ -1,58 +1,27 @@
-"""Figures of the measures themselves: no records, only ``quadnorm.measures``."""
+"""Figures of the measures themselves: no records, only weights and what ``quadnorm.theory`` finds on meshes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from quadnorm.analysis.figures_style import FAINT, INK, sheet, style
+from quadnorm.analysis.figures_mechanism import QUADRATURE, UNIFORM, nonuniform_mechanism
+from quadnorm.analysis.figures_style import FAINT, sheet, style
 from quadnorm.measures import Anchored, Blend, Grid
+from quadnorm.theory.meshes import FAMILIES, Bias, bias
+from quadnorm.theory.meshes_family import Sweep
+from quadnorm.theory.meshes_strength import SHOWN, at
+from quadnorm.theory.meshes_tensor import refined, tensor
 
-Array = NDArray[np.float64]
-UNIFORM, QUADRATURE, BLENDED, ANCHORED = "#D55E00", "#009E73", "#0072B2", "#CC79A7"
-EXACT = 4 / np.pi**2  # ∫∫ sin πx · sin πy over the unit square
+__all__ = ["bias_convergence", "nonuniform_bias", "nonuniform_mechanism", "schematic"]
 
-
-def field(x: Array, y: Array) -> Array:
-    """Sin πx · sin πy at the nodes of a tensor grid, (n, m): zero on the boundary, as the solutions are."""
-    return np.sin(np.pi * x)[:, None] * np.sin(np.pi * y)[None, :]
-
-
-def refined(n: int, strength: float) -> Array:
-    """Nodes on [0, 1] crowded at both ends: ½(1 + tanh(β(2s−1))/tanh β); even for strength 0."""
-    s = np.linspace(0, 1, n)
-    return s if strength == 0 else 0.5 * (1 + np.tanh(strength * (2 * s - 1)) / np.tanh(strength))
-
-
-def _jittered(n: int) -> Array:
-    x = np.linspace(0, 1, n)
-    x[1:-1] += np.random.default_rng(0).uniform(-0.35, 0.35, n - 2) / (n - 1)
-    return x
-
-
-MESHES: dict[str, Callable[[int], Array]] = {
-    "even": lambda n: np.linspace(0, 1, n),
-    "jittered": _jittered,
-    "one end": lambda n: np.linspace(0, 1, n) ** 2,
-    "Chebyshev": lambda n: 0.5 * (1 - np.cos(np.pi * np.linspace(0, 1, n))),
-    "both ends": lambda n: refined(n, 3.0),
-}
-
-
-def weights(x: Array) -> Array:
-    """Control volumes of the tensor grid x × x, as QuadNorm takes them: (n, n), sum 1."""
-    measure = Grid.from_coordinates(x, x, bounds=((0.0, 1.0), (0.0, 1.0)))
-    made: Array = measure.weights((x.size, x.size)).numpy()
-    return made
-
-
-def biases(x: Array) -> tuple[float, float]:
-    """Relative error of the mean of :func:`field` with equal weights, and with control volumes."""
-    u = field(x, x)
-    return abs(float(u.mean()) / EXACT - 1), abs(float((weights(x) * u).sum()) / EXACT - 1)
+BLENDED, ANCHORED = "#0072B2", "#CC79A7"
+BOTH = (("counting", "equal weights", UNIFORM, "o"), ("quadrature", "control volumes", QUADRATURE, "s"))
+# n of each family that gives about 4000 samples, so that families can stand side by side.
+ALIKE = {"tetrahedra": 12, "voronoi-3d": 13, "triangle-cells": 45, "latlon": 45, "latlon-cells": 45}
+TRACED = {"boundary-refined": BLENDED, "chebyshev": ANCHORED, "even": FAINT}
+CLAIMS = {"boundary-refined": 1500, "chebyshev": 200}  # the paper's factors, "more than"
 
 
 def schematic() -> Any:
@@ -60,7 +29,7 @@ def schematic() -> Any:
     with style():
         figure, axes = sheet(4.3, 2, 3)
         x = refined(9, 1.6)
-        volume = weights(x)
+        volume = tensor(x, x).weights.reshape(9, 9)
         equal = np.full_like(volume, 1 / volume.size)
         panels = (
             ("equal weights 1/N\nLayerNorm, InstanceNorm, …", equal, UNIFORM),
@@ -111,95 +80,86 @@ def _boundary_mass(figure: Any, row: Any) -> None:
     axis.set_title("mass on the boundary of one axis: what moves with the grid", fontweight="normal")
 
 
-def bias_convergence() -> Any:
-    """Bias of the mean against the mesh's unevenness, by mesh, and against n."""
+def bias_convergence(_: object = None) -> Any:
+    """Bias of the mean against the strength of refinement, against h, and the factor between the two weightings."""
     with style():
-        figure, axes = sheet(2.5, 1, 3)
+        figure, axes = sheet(2.6, 1, 3)
         left, middle, right = axes[0]
-        sweep = np.linspace(0, 4, 21)
-        meshes = [refined(64, float(b)) for b in sweep]
-        uneven = [float(np.diff(x).max() / np.diff(x).min()) for x in meshes]
-        found = np.array([biases(x) for x in meshes])
-        left.loglog(uneven, found[:, 0], color=UNIFORM, label="equal weights")
-        left.loglog(uneven, found[:, 1], color=QUADRATURE, label="control volumes")
-        left.set(xlabel="largest over smallest spacing", ylabel="relative bias of the mean")
-        left.set_title("64², refined at both ends")
-        left.legend()
-        factors = {name: np.divide(*biases(make(64))) for name, make in MESHES.items()}
-        _bars(middle, factors, QUADRATURE, "{:.0f}×")
-        middle.set_title("bias divided by")
-        sizes = np.array([17, 33, 65, 129, 257])
-        table = np.array([biases(np.linspace(0, 1, n)) for n in sizes])
-        for k, colour in enumerate((UNIFORM, QUADRATURE)):
-            right.loglog(1 / (sizes - 1), table[:, k], color=colour, marker="o", ms=3)
-            p = np.log(table[-1, k] / table[0, k]) / np.log((sizes[0] - 1) / (sizes[-1] - 1))
-            right.annotate(
-                f"order {p:.2f}", (1 / (sizes[2] - 1), table[2, k]), (4, -10), textcoords="offset points", color=colour
-            )
-        right.set(xlabel="spacing h")
-        right.set_xticks([1 / 16, 1 / 64, 1 / 256], ["1/16", "1/64", "1/256"])
+        strengths = np.linspace(0, 4, 21)
+        spacings = [np.diff(refined(SHOWN, float(s))) for s in strengths]
+        found = [at(SHOWN, float(s)) for s in strengths]
+        uneven = [float(d.max() / d.min()) for d in spacings]
+        for weighting, label, colour, _marker in BOTH:
+            left.loglog(uneven, [getattr(b, weighting).mean for b in found], color=colour, label=label)
+        left.set(xlabel="largest over smallest spacing", ylabel="bias of the mean / σ", ylim=(2e-4, 20))
+        left.set_title("64², boundary-refined")
+        left.legend(loc="upper left")
+        sweeps = {name: FAMILIES[name].sweep() for name in TRACED}
+        for name, line in (("boundary-refined", "-"), ("even", (0, (3, 2)))):
+            _orders(middle, sweeps[name], line)
+        middle.set(xlabel="h = 1/(n−1)", xlim=(1 / 330, 1 / 5), ylim=(1e-5, 20))
+        middle.set_xticks([1 / 16, 1 / 64, 1 / 256], ["1/16", "1/64", "1/256"])
+        middle.minorticks_off()
+        middle.set_title("solid: refined; dashed: even")
+        for name, colour in TRACED.items():
+            _factors(right, sweeps[name], name, colour)
+        right.set(xlabel="points per axis n", xlim=(14, 300), ylim=(8, 3e4))
+        right.set_xticks([17, 65, 257], ["17", "65", "257"])
         right.minorticks_off()
-        right.set_title("even grid, ends included")
+        right.set_title("bias divided by")
+        right.annotate("dotted: the paper's", (1, 0), (0, 4), "axes fraction", "offset points", ha="right", fontsize=7)
+        right.legend(loc="upper left", fontsize=7)
         return figure
 
 
-def nonuniform_bias() -> Any:
-    """Bias of the mean on five meshes of 64², and what control volumes gain."""
-    with style():
-        figure, axes = sheet(2.4, 1, 2)
-        found = {name: biases(make(64)) for name, make in MESHES.items()}
-        place = np.arange(len(found))
-        for k, (label, colour) in enumerate((("equal weights", UNIFORM), ("control volumes", QUADRATURE))):
-            axes[0, 0].bar(place + (k - 0.5) * 0.38, [v[k] for v in found.values()], 0.36, color=colour, label=label)
-        axes[0, 0].set_yscale("log")
-        axes[0, 0].set_xticks(place, list(found), fontsize=6.5)
-        axes[0, 0].set(ylabel="relative bias of the mean")
-        axes[0, 0].legend(ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-        _bars(axes[0, 1], {name: a / b for name, (a, b) in found.items()}, QUADRATURE, "{:.0f}×")
-        axes[0, 1].set_title("bias divided by")
-        return figure
-
-
-def _bars(axis: Any, values: dict[str, float], colour: str, form: str) -> None:
-    axis.barh(range(len(values)), list(values.values()), color=colour)
-    axis.set_xscale("log")
-    axis.set_yticks(range(len(values)), list(values))
-    axis.invert_yaxis()
-    for k, v in enumerate(values.values()):
-        axis.annotate(form.format(v), (v, k), (3, 0), textcoords="offset points", va="center", fontsize=7)
-    axis.set_xlim(right=max(values.values()) * 6)
-
-
-def nonuniform_mechanism() -> Any:
-    """Why equal weights miss the mean on a boundary-refined mesh: volumes, field, mismatch, and contributions."""
-    from matplotlib.colors import LogNorm, TwoSlopeNorm
-
-    with style():
-        figure, axes = sheet(4.5, 2, 3)
-        x = refined(64, 2.2)
-        u, w = field(x, x), weights(x)
-        count = 1 / u.size
-        equal, volumes = float(u.mean()), float((u * w).sum())
-        mismatch, difference = count - w, count * u - w * u
-        edges = np.concatenate([[0], (x[1:] + x[:-1]) / 2, [1]])
-        top = max((count * u).max(), (w * u).max())
-        panels: tuple[tuple[str, Array, Any, str], ...] = (
-            ("control volume of each node", w, LogNorm(w.min(), w.max()), "viridis"),
-            ("field sin πx · sin πy", u, None, "viridis"),
-            ("1/N − volume", mismatch, TwoSlopeNorm(0, mismatch.min(), mismatch.max()), "PuOr_r"),
-            (f"share of the mean, equal: {equal:.3f}", count * u, LogNorm(top * 1e-3, top), "viridis"),
-            (f"volumes: {volumes:.3f}, exact {EXACT:.3f}", w * u, LogNorm(top * 1e-3, top), "viridis"),
-            ("their difference", difference, TwoSlopeNorm(0, difference.min(), difference.max()), "PuOr_r"),
+def _orders(axis: Any, found: Sweep, line: Any) -> None:
+    for weighting, _, colour, marker in BOTH:
+        series = found.series(weighting)
+        axis.loglog(series.x, series.y, color=colour, marker=marker, ms=3, ls=line)
+        told = f"order {series.fit.exponent:.2f}"
+        axis.annotate(
+            told, (series.x[0], series.y[0]), (5, 0), textcoords="offset points", va="center", color=colour, fontsize=7
         )
-        for axis, (title, values, norm, colours) in zip(axes.flat, panels, strict=True):
-            shown = np.maximum(values, top * 1e-3) if isinstance(norm, LogNorm) and title[0] != "c" else values
-            image = axis.pcolormesh(edges, edges, shown.T, norm=norm, cmap=colours, rasterized=True)
-            bar = figure.colorbar(image, ax=axis, shrink=0.8, aspect=25, pad=0.02)
-            bar.ax.tick_params(labelsize=6)
-            if isinstance(norm, TwoSlopeNorm):
-                ends = (values.min(), 0, values.max())
-                bar.set_ticks(ends, labels=[f"{v:.0e}" if v else "0" for v in ends])
-            bar.outline.set_visible(False)
-            axis.set(aspect="equal", xticks=[0, 1], yticks=[0, 1])
-            axis.set_title(title, fontweight="normal", fontsize=7.5, color=INK)
+
+
+def _factors(axis: Any, found: Sweep, name: str, colour: str) -> None:
+    """The factor against n; dotted, what the paper says, which has a size only if one says at which n."""
+    n = [1 + round(1 / h) for h in found.h]
+    axis.loglog(n, found.factors("mean"), color=colour, marker="o", ms=3, label=name)
+    if name in CLAIMS:
+        axis.axhline(CLAIMS[name], color=colour, lw=0.8, ls=":")
+        axis.annotate(
+            f"> {CLAIMS[name]}×", (300, CLAIMS[name]), (2, 0), textcoords="offset points", va="center", color=colour,
+            fontsize=7,
+        )  # fmt: skip
+
+
+def biases(name: str) -> Bias:
+    """The family's biases on one mesh of about 4000 samples."""
+    family = FAMILIES[name]
+    points, weights, _ = family.make(ALIKE.get(name, SHOWN), np.random.default_rng(0))
+    return bias(points, weights, family.field)
+
+
+def nonuniform_bias(_: object = None) -> Any:
+    """Bias of mean and output on every family, with equal weights and with volumes, and the factor between them."""
+    with style():
+        figure, axes = sheet(3.3, 1, 2, sharey=True)
+        found = {name: biases(name) for name in FAMILIES}
+        for axis, quantity in zip(axes[0], ("mean", "output"), strict=True):
+            for k, b in enumerate(found.values()):
+                ends = [getattr(getattr(b, weighting), quantity) for weighting, *_ in BOTH]
+                axis.plot(ends, [k, k], color=FAINT, lw=0.8, zorder=1)
+                for value, (_weighting, label, colour, marker) in zip(ends, BOTH, strict=True):
+                    axis.plot(value, k, marker, color=colour, ms=5, label=label if k == 0 else None)
+                axis.annotate(
+                    f"{b.factor(quantity):.0f}×", (1, k), (-2, 0), ("axes fraction", "data"), "offset points",
+                    ha="right", va="center", fontsize=7,
+                )  # fmt: skip
+            axis.set_xscale("log")
+            axis.set(xlim=(1e-4, 60))
+            axis.set_title("mean, in units of σ" if quantity == "mean" else "output of the layer, largest error")
+        axes[0, 0].set_yticks(range(len(found)), list(found))
+        axes[0, 0].invert_yaxis()
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
         return figure

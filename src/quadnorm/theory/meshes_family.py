@@ -39,7 +39,7 @@ class Sweep:
 
     def series(self, weighting: str, quantity: str = "mean", order: Range | None = None, misfit: float = 0.1) -> Series:
         """The errors and the power of h fitted to them, over five spacings or more."""
-        name = f"{self.name}: {quantity}, {weighting}"
+        name = f"{self.name}, {quantity}, {weighting}"  # figures group names by what is before the first comma
         return Series(name, self.h, self.errors(weighting, quantity), order, misfit)
 
     def factors(self, quantity: str = "mean") -> tuple[float, ...]:

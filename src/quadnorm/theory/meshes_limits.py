@@ -63,10 +63,10 @@ def factors_by_field(n: int = 64) -> list[dict[str, float | str]]:
 def measure() -> Evidence:
     """Even grids, independent points, jumps, noise, symmetry; then fields × meshes."""
     h = tuple(1 / (n - 1) for n in SIZES)
-    jump = Sweep("a jump, refined", h, tuple(steps(refined(n, 3.0)) for n in SIZES))
-    even_jump = Sweep("a jump, even", h, tuple(steps(np.linspace(0, 1, n)) for n in SIZES))
+    jump = Sweep("jump on refined", h, tuple(steps(refined(n, 3.0)) for n in SIZES))
+    even_jump = Sweep("jump on even", h, tuple(steps(np.linspace(0, 1, n)) for n in SIZES))
     clouds = [cloud(n, np.random.default_rng([n, k]), strength=0.0) for n in CLOUDS for k in range(16)]
-    scattered = sweep(clouds, box_field("sines", 2), "independent, even density")
+    scattered = sweep(clouds, box_field("sines", 2), "independent points")
     series = (
         jump.series("quadrature", "mean", (0.8, 1.2)),
         even_jump.series("quadrature", "mean", (0.8, 1.2)),

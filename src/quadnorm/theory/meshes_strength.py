@@ -51,7 +51,7 @@ def measure() -> Evidence:
         found, shown = swept(strength), at(SHOWN, strength)
         series.append(found.series("quadrature", "mean", (1.9, 2.1), 0.05))
         if strength >= 1:  # below, the O(h) of the ends is as large as the limit
-            law = Series(f"{found.name}: factor of the mean", found.h, found.factors("mean"), (-2.1, -1.8), 0.05)
+            law = Series(f"{found.name}, factor of the mean", found.h, found.factors("mean"), (-2.1, -1.8), 0.05)
             series.append(law)
         biases.append(shown.counting.mean)
         factors[strength] = shown.factor("mean")

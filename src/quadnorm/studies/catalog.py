@@ -1,12 +1,18 @@
 """Every study by name, and the tables that are derived from them."""
 
 from quadnorm._suggest import unknown
-from quadnorm.studies import catalog_benchmark, catalog_breadth, catalog_fno, catalog_ours
+from quadnorm.studies import catalog_benchmark, catalog_breadth, catalog_fno, catalog_mesh, catalog_ours
 from quadnorm.studies.study import Derived, Study
 
 _STUDIES: dict[str, Study] = {
     s.name: s
-    for s in (*catalog_fno.STUDIES, *catalog_benchmark.STUDIES, *catalog_breadth.STUDIES, *catalog_ours.STUDIES)
+    for s in (
+        *catalog_fno.STUDIES,
+        *catalog_benchmark.STUDIES,
+        *catalog_breadth.STUDIES,
+        *catalog_ours.STUDIES,
+        *catalog_mesh.STUDIES,
+    )
 }
 
 _BREADTH = ("galerkin-elasticity", "galerkin-varcoeff", "galerkin-rxndiff", "transolver-varcoeff")

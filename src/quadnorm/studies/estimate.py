@@ -35,6 +35,8 @@ SAMPLE = {
     "poisson": 0.005,
     "reaction-diffusion": 0.005,
     "elasticity": 0.005,
+    "poisson-mesh": 0.15,  # nearly all of it for the triangulations
+    "elasticity-mesh": 0.15,
 }
 
 

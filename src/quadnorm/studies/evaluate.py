@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -12,10 +13,11 @@ from torch import Tensor, nn
 from quadnorm._suggest import unknown
 from quadnorm.adapt import anchor
 from quadnorm.adapt.carry import carry
+from quadnorm.adapt.scattered import linear_map
 from quadnorm.studies.study import Evaluation
 from quadnorm.training import TrainConfig
 from quadnorm.training.data import problem_of, samples
-from quadnorm.training.losses import placement_weights, relative_l2
+from quadnorm.training.losses import POINTS, grid_weights, relative_l2, weights_of
 
 PARTS = ("norms", "kernels", "all")
 Predictor = Callable[[Tensor], Tensor]
@@ -28,22 +30,67 @@ def errors_of(model: nn.Module, config: TrainConfig, evaluation: Evaluation, gri
     The spectrum is the energy of the residual by radial wave number (cycles per domain), averaged over samples, in
     units of the truth's energy: it tells an error of the model from content that a coarse grid cannot carry.
     """
-    p = problem_of(config)
+    trained = problem_of(config)
+    p = replace(trained, **dict(evaluation.view))
     shape = p.shape(grid)
-    native = p.shape(config.resolutions.train[0])
-    predict = predictor(model, evaluation, native, shape, p.placement)
+    native = trained.shape(config.resolutions.train[0])
     x, y = samples(config, "test", [grid], p)[grid]
-    weights = placement_weights(p.placement, shape, x.dtype)
+    on_points = p.placement == POINTS
+    if on_points:
+        predict = points_predictor(model, evaluation, lambda: _training_meshes(config))
+    else:
+        predict = predictor(model, evaluation, native, shape, p.placement)
+    weights = grid_weights(p.placement, shape, x.dtype)
     batch = max(1, config.batch * prod(native) // prod(shape))
     plain, weighted, spectra = [], [], []
     for start in range(0, len(x), batch):
-        truth = y[start : start + batch]
-        guess = predict(x[start : start + batch])
+        inputs, truth = x[start : start + batch], y[start : start + batch]
+        guess = predict(inputs)
         plain += relative_l2(guess, truth).tolist()
-        weighted += relative_l2(guess, truth, weights).tolist()
-        spectra.append(radial_energy(guess - truth) / truth.square().flatten(1).sum(1, keepdim=True))
-    spectrum = torch.cat(spectra).double().mean(0)
-    return {"plain": plain, "weighted": weighted, "spectrum": spectrum.tolist()}
+        weighted += relative_l2(guess, truth, weights_of(inputs, weights)).tolist()
+        if not on_points:  # a mesh has no wave numbers
+            spectra.append(radial_energy(guess - truth) / truth.square().flatten(1).sum(1, keepdim=True))
+    found: dict[str, Any] = {"plain": plain, "weighted": weighted}
+    return found if on_points else {**found, "spectrum": torch.cat(spectra).double().mean(0).tolist()}
+
+
+def _training_meshes(config: TrainConfig) -> Tensor:
+    """Volumes, coordinates and fields of the test instances on meshes like those of training."""
+    n = config.resolutions.train[0]
+    return samples(config, "test", [n])[n][0]
+
+
+def points_predictor(model: nn.Module, evaluation: Evaluation, meshes: Callable[[], Tensor]) -> Predictor:
+    """The model used on points in the way of ``evaluation``; batches must come in order from the first sample on.
+
+    ``upsample`` carries the fields to a mesh like those of training (``meshes`` holds one for each sample), runs there,
+    and carries the output back, both linearly on triangles.
+    """
+    if evaluation.route == "direct" and not evaluation.anchor:
+        return model
+    if evaluation.route != "upsample":
+        raise ValueError(f"on points a model runs directly or on a training mesh; got {evaluation!r}")
+    places, done = meshes(), 0
+
+    def predict(x: Tensor) -> Tensor:
+        nonlocal done
+        here = places[done : done + len(x)].clone()
+        done += len(x)
+        maps = [(linear_map(a, b), linear_map(b, a)) for a, b in zip(_places(x), _places(here), strict=True)]
+        for own, target, (there, _) in zip(x, here, maps, strict=True):
+            target[3:] = _carried(own[3:], *there)
+        return torch.stack([_carried(y, *back) for y, (_, back) in zip(model(here), maps, strict=True)])
+
+    return predict
+
+
+def _places(x: Tensor) -> Tensor:
+    return x[:, 1:3].transpose(1, 2)  # (B, N, 2)
+
+
+def _carried(fields: Tensor, index: Tensor, weight: Tensor) -> Tensor:
+    """Fields (C, N) at other points, (C, M)."""
+    return (fields[:, index] * weight.to(fields.dtype)).sum(-1)
 
 
 def predictor(

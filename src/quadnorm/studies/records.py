@@ -37,7 +37,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Row:
-    """One number of a study: the mean error of one trained model at one grid, used in one way. In per cent."""
+    """One number of a study: the mean error of one trained model at one grid, used in one way. In per cent.
+
+    ``error`` and ``per_sample`` are in the study's first metric, plain or weighted.
+    """
 
     variant: str
     method: str
@@ -116,24 +119,25 @@ def load(study: Study, root: Path, allow_mixed: bool = False) -> list[Row]:
             for n in run.variant.test:
                 found = read_json(evaluation_file(folder, e.name, n))
                 if found is not None:
-                    rows.append(_row(run, e.name, n, found))
+                    rows.append(_row(run, e.name, n, found, study.metrics[0]))
     _agree(study, origins, allow_mixed)
     return rows
 
 
-def _row(run: Run, evaluation: str, grid: int, found: Mapping[str, Any]) -> Row:
-    plain = tuple(100 * float(v) if v is not None else float("nan") for v in found["plain"])
-    weighted = [100 * float(v) if v is not None else float("nan") for v in found["weighted"]]
-    mean = sum(plain) / len(plain)
+def _row(run: Run, evaluation: str, grid: int, found: Mapping[str, Any], metric: str) -> Row:
+    plain, weighted = (
+        tuple(100 * float(v) if v is not None else float("nan") for v in found[kind]) for kind in ("plain", "weighted")
+    )
+    shown = weighted if metric.startswith("weighted") else plain
     return Row(
         run.variant.name,
         run.method.label,
         evaluation,
         grid,
         run.seed,
-        mean,
+        sum(shown) / len(shown),
         sum(weighted) / len(weighted),
-        per_sample=plain,
+        per_sample=shown,
     )
 
 

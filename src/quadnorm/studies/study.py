@@ -80,7 +80,8 @@ class Evaluation:
 
     ``anchor`` names the spatial sums that are tied to the training grid: ``""``, ``norms``, ``kernels`` (every sum that
     is not a norm's) or ``all``. ``route``: ``direct`` runs at the test grid; ``upsample`` runs at the training grid and
-    interpolates the output; ``crop-pad`` runs a fixed band of the test grid's spectrum.
+    interpolates the output; ``crop-pad`` runs a fixed band of the test grid's spectrum. ``view`` changes parameters of
+    the problem that decide how its instances are looked at, not the instances: (name, value) pairs.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Evaluation:
     anchor: str = ""
     route: str = "direct"
     interpolation: str = ""
+    view: tuple[tuple[str, Any], ...] = ()
 
 
 AS_TRAINED = Evaluation("as-trained", "as trained")
@@ -161,8 +163,9 @@ class Study:
     """A study, named after the label of its table without ``tab:``.
 
     ``tables`` are the tables it rebuilds, ``cited_in`` those that quote a number of it. ``statistic`` is what stands
-    after ±: ``ci95`` or ``std``. ``models_of`` names studies whose trained models serve this one. ``notes`` say what
-    the paper leaves open, what was chosen, and where it contradicts itself.
+    after ±: ``ci95`` or ``std``. The first of ``metrics`` is what tables show. ``models_of`` names studies whose
+    trained models serve this one. ``notes`` say what the paper leaves open, what was chosen, and where it contradicts
+    itself.
     """
 
     name: str

@@ -74,6 +74,42 @@ def test_export_with_free_resolution(name):
         torch.testing.assert_close(program.module()(x), model(x), rtol=1e-4, atol=1e-5)
 
 
+# As published and anchored. Counting asks what the measure is inside of the trace; anchoring must not ask for the size.
+FREE = pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("fno", {}),
+        ("fno", {"norm": "anchored:8", "measure": Anchored(8)}),
+        ("galerkin", {}),
+        ("transolver", {}),
+    ],
+)
+
+
+@OWN_WARNINGS
+@FREE
+def test_one_graph_for_all_square_grids(name, options):
+    """``dynamic=True`` from the first call on: one trace, which then serves every resolution."""
+    model = build(name, **options).eval()
+    torch._dynamo.reset()
+    compiled = torch.compile(model, fullgraph=True, dynamic=True, backend="aot_eager")
+    with torch.no_grad(), torch._dynamo.config.patch(error_on_recompile=True):
+        for n in (9, 8, 17):  # not the training grid first: its size must not be compiled in
+            x = torch.randn(2, 1, n, n)
+            torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+@OWN_WARNINGS
+@FREE
+def test_export_with_one_size_for_both_axes(name, options):
+    model = build(name, **options).eval()
+    n = torch.export.Dim("n", min=6, max=500)
+    program = torch.export.export(model, (torch.randn(2, 1, 9, 9),), dynamic_shapes=({2: n, 3: n},))
+    for size in (8, 9, 33):
+        x = torch.randn(2, 1, size, size)
+        torch.testing.assert_close(program.module()(x), model(x), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_safetensors_round_trip(name, tmp_path):
     """Complex numbers included; nothing in the file depends on the resolution that the model has seen."""

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from quadnorm.measures import Anchored, Blend, Grid, Masked, Measure, Separable, as_measure, rule
 from quadnorm.measures._cache import TensorCache
+from quadnorm.measures.axes import RuleAxis
 from quadnorm.norms import make_norm
 from quadnorm.norms.weights import blended, given_weights, scaled
 
@@ -39,6 +40,18 @@ class Measured(nn.Module):
         return ()
 
 
+def counting(measure: Measure) -> bool:
+    """Whether the measure is ``COUNTING``; told by its rule's name, which a trace can compare and symbols it cannot.
+
+    >>> counting(Grid("counting")), counting(Grid("trapezoid"))
+    (True, False)
+    """
+    if not isinstance(measure, Grid) or not measure._every:
+        return False
+    axis = measure._axes[0]
+    return isinstance(axis, RuleAxis) and axis.rule.name == "counting"
+
+
 def positions(
     measure: Measure, placement: str, shape: tuple[int, ...], device: torch.device, dtype: torch.dtype
 ) -> Tensor:
@@ -59,7 +72,7 @@ def positions(
 def _positions(measure: Measure, placement: str, shape: tuple[int, ...]) -> Tensor:
     while isinstance(measure, (Blend, Masked)):
         measure = measure.quadrature if isinstance(measure, Blend) else measure.base
-    if isinstance(measure, Separable) and measure != COUNTING:
+    if isinstance(measure, Separable) and not counting(measure):
         axes = zip(measure.axes(len(shape)), shape, strict=True)
         nodes = [(a.nodes(n) - a.lo) / (a.hi - a.lo) for a, n in axes]
     else:
@@ -89,7 +102,8 @@ def _flat(measure: Measure, spatial: tuple[int, ...]) -> bool:
 
 def present(weights: Tensor | None, n: int) -> Tensor | float:
     """How many samples are there: n, or the number of positive weights of each sample of a batch, (1 or B, 1, 1)."""
-    return float(n) if weights is None else (weights > 0).sum(1).to(weights.dtype).view(-1, 1, 1)
+    # Not float(n): that would fix the size of a traced model.
+    return n if weights is None else (weights > 0).sum(1).to(weights.dtype).view(-1, 1, 1)
 
 
 def training_count(measure: Measure, ndim: int) -> int | None:

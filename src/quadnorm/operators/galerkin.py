@@ -117,7 +117,7 @@ class GalerkinTransformer(Measured):
     Shapes: a grid (B, C_in, *spatial) → (B, C_out, *spatial), any resolution. Scattered points: ``model(x,
     coordinates=r, weights=w)`` with x (B, N, C_in), r (N, d) or (B, N, d), w (N,) or (B, N) of any scale, 0 = padding
     → (B, N, C_out); what comes out at padding means nothing. Given weights take the place of the measure's, and go to
-    the norms too.
+    the norms too, unless ``norm_weights`` says otherwise.
 
     143,873 parameters (width 64, 4 heads, 4 layers, no affine norms; the paper states none).
 
@@ -153,9 +153,9 @@ class GalerkinTransformer(Measured):
     def _sums(self) -> Iterable[Any]:
         return (block.attention for block in self.blocks)
 
-    def forward(self, x: Tensor, coordinates: Any = None, weights: Any = None) -> Tensor:
+    def forward(self, x: Tensor, coordinates: Any = None, weights: Any = None, *, norm_weights: Any = None) -> Tensor:
         """See the class."""
-        s = Samples.of(x, coordinates, weights, self._measure, self.placement, self.in_channels, self.dim)
+        s = Samples.of(x, coordinates, weights, self._measure, self.placement, self.in_channels, self.dim, norm_weights)
         v = affine(torch.cat([s.field, s.places.expand(x.shape[0], -1, -1)], 1), self.lift.weight, self.lift.bias)
         for block in self.blocks:
             v = block(v, s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm.measures import Measure
-from quadnorm.operators.domain import COUNTING, grid_shape, positions, sample_weights
+from quadnorm.operators.domain import counting, grid_shape, positions, sample_weights
 
 
 @dataclass
@@ -26,11 +26,21 @@ class Samples:
 
     @staticmethod
     def of(
-        x: Tensor, coordinates: Any, weights: Any, measure: Measure, placement: str, channels: int, dim: int
+        x: Tensor,
+        coordinates: Any,
+        weights: Any,
+        measure: Measure,
+        placement: str,
+        channels: int,
+        dim: int,
+        norm_weights: Any = None,
     ) -> Samples:
         """From a grid (B, C, *spatial), or from points (B, N, C) if there are ``coordinates``."""
         if coordinates is not None:
-            return _scattered(x, torch.as_tensor(coordinates), weights, measure, channels, dim)
+            made = _scattered(x, torch.as_tensor(coordinates), weights, measure, channels, dim)
+            return made if norm_weights is None else replace(made, given=norm_weights)
+        if norm_weights is not None:
+            raise ValueError("norm_weights are for scattered points; on a grid give the norm a measure of its own")
         shape = grid_shape(x, channels, dim)
         field = x.flatten(2)
         places = positions(measure, placement, shape, x.device, x.dtype)[None]
@@ -67,7 +77,7 @@ def _scattered(x: Tensor, r: Tensor, weights: Any, measure: Measure, channels: i
     if weights is None:
         if measure.shape == (N,):
             weights = measure.shared_weights((N,))
-        elif measure == COUNTING:
+        elif counting(measure):
             weights = torch.ones(N)
         else:
             raise ValueError(

@@ -93,6 +93,8 @@ def fft_cost(sizes: tuple[int, ...]) -> float:
 def _along(t: Tensor, a: Tensor, axis: int) -> Tensor:
     """Multiply axis ``axis`` (counted from 2) of a contiguous (B, C, …) by the matrix ``a`` (new, old)."""
     shape = t.shape
+    if axis + 3 == len(shape) and torch.compiler.is_compiling():
+        return torch.nn.functional.linear(t, a)  # rows of a square grid of unknown size fold in here without a guard
     post = 1
     for s in shape[axis + 3 :]:
         post *= s

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from quadnorm._suggest import unknown
 from quadnorm.measures import Measure
-from quadnorm.operators.domain import COUNTING, Measured, check_placement, present, spatial_norm, training_count
+from quadnorm.operators.domain import Measured, check_placement, counting, present, spatial_norm, training_count
 from quadnorm.operators.points import Samples
 from quadnorm.operators.pointwise import Pointwise, PointwiseMLP, affine
 
@@ -63,7 +63,7 @@ class SliceAttention(Measured):
         """t, (B, G, C), for slice weights s (B, G, N)."""
         ws = s / s.shape[2] if weights is None else s * weights.to(s.dtype).unsqueeze(1)
         count: Tensor | float
-        if weights is None or self._measure == COUNTING:
+        if weights is None or counting(self._measure):
             count = present(weights, s.shape[2])
         else:
             count = float(training_count(self._measure, ndim) or 1000)
@@ -165,9 +165,9 @@ class Transolver(Measured):
     def _sums(self) -> Iterable[Any]:
         return (block.attention for block in self.blocks)
 
-    def forward(self, x: Tensor, coordinates: Any = None, weights: Any = None) -> Tensor:
+    def forward(self, x: Tensor, coordinates: Any = None, weights: Any = None, *, norm_weights: Any = None) -> Tensor:
         """See the class."""
-        s = Samples.of(x, coordinates, weights, self._measure, self.placement, self.in_channels, self.dim)
+        s = Samples.of(x, coordinates, weights, self._measure, self.placement, self.in_channels, self.dim, norm_weights)
         v = self.lift(torch.cat([s.field, s.places.expand(x.shape[0], -1, -1)], 1))
         for block in self.blocks:
             v = block(v, s)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
 
 from quadnorm.problems.base import Problem, Resolution
 
@@ -14,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def figure(p: Problem, indices: Iterable[int] | int = 4, resolution: Resolution = 129, seed: int = 0) -> Figure:
-    """A matplotlib figure of samples of a two-dimensional problem; every node is one pixel, centred on it."""
+    """A matplotlib figure of samples of a two-dimensional problem; every node of a grid is one pixel, centred on it."""
     try:
         from matplotlib.figure import Figure  # not pyplot: no window system, no global state
     except ImportError as error:
@@ -23,25 +27,15 @@ def figure(p: Problem, indices: Iterable[int] | int = 4, resolution: Resolution 
     if p.dim != 2:
         raise ValueError(f"only two-dimensional problems can be drawn; {p.name} has dimension {p.dim}")
     x, y = p.sample(wanted, resolution, seed)
-    names = [*p.inputs, *p.outputs]
+    on_mesh = p.placement == "points"
+    skipped = ("x", "y") if on_mesh else ()  # where a field lies is not a field to draw
+    names = [name for name in (*p.inputs, *p.outputs) if name not in skipped]
     made = Figure(figsize=(3.2 * len(names), 2.8 * len(wanted) + 0.4), layout="constrained")
     axes = made.subplots(len(wanted), len(names), squeeze=False)
-    edges = [e for nodes in p.nodes(resolution) for e in _edges(nodes[0], nodes[-1], len(nodes))]
     for row, index in enumerate(wanted):
-        fields = [*x[row], *y[row]]
-        for axis, name, field in zip(axes[row], names, fields, strict=True):
-            low, high = float(field.min()), float(field.max())
-            signed = low < 0 < high
-            bound = max(-low, high)
-            image = axis.imshow(
-                field.T.numpy(),  # arrays are (x, y), pictures (row = y, column = x)
-                origin="lower",
-                extent=(edges[0], edges[1], edges[2], edges[3]),
-                cmap="RdBu_r" if signed else "viridis",
-                vmin=-bound if signed else low,
-                vmax=bound if signed else high,
-                interpolation="nearest",
-            )
+        fields = dict(zip((*p.inputs, *p.outputs), (*x[row], *y[row]), strict=True))
+        for axis, name in zip(axes[row], names, strict=True):
+            image = _on_mesh(axis, fields, name) if on_mesh else _on_grid(axis, fields[name], p.nodes(resolution))
             made.colorbar(image, ax=axis, shrink=0.85)
             axis.set_title(f"{name}, sample {index}" if axis is axes[row][0] else name, fontsize=10)
             axis.set_xticks([0, 1])
@@ -59,6 +53,32 @@ def draw(
     out.parent.mkdir(parents=True, exist_ok=True)
     figure(p, indices, resolution, seed).savefig(out, dpi=110)
     return out
+
+
+def _colours(field: Tensor) -> dict[str, Any]:
+    low, high = float(field.min()), float(field.max())
+    bound = max(-low, high)
+    if low < 0 < high:
+        return {"cmap": "RdBu_r", "vmin": -bound, "vmax": bound}
+    return {"cmap": "viridis", "vmin": low, "vmax": high}
+
+
+def _on_grid(axis: Any, field: Tensor, axes: Sequence[npt.NDArray[np.float64]]) -> Any:
+    extent = tuple(e for nodes in axes for e in _edges(nodes[0], nodes[-1], len(nodes)))
+    # arrays are (x, y), pictures (row = y, column = x)
+    return axis.imshow(field.T.numpy(), origin="lower", extent=extent, interpolation="nearest", **_colours(field))
+
+
+def _on_mesh(axis: Any, fields: Mapping[str, Tensor], name: str) -> Any:
+    """Colours between the vertices; with the volume, the mesh."""
+    from matplotlib.tri import Triangulation
+
+    mesh = Triangulation(fields["x"].numpy(), fields["y"].numpy())
+    image = axis.tripcolor(mesh, fields[name].numpy(), shading="gouraud", **_colours(fields[name]))
+    if name == "volume" and len(mesh.x) <= 64**2:  # a finer mesh is all lines
+        axis.triplot(mesh, color="white", lw=0.3)
+    axis.set_aspect("equal")
+    return image
 
 
 def _edges(first: float, last: float, n: int) -> tuple[float, float]:

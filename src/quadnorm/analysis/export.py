@@ -38,7 +38,7 @@ def export(roots: Path | Sequence[Path] | Library, folder: Path) -> Exported:
         forms = {"md": table.markdown, "csv": table.csv, "tex": table.latex, "txt": table.text}
         for ending, text in {**{e: form() for e, form in forms.items()}, "html": _whole(table)}.items():
             path = target / f"{table.name}.{ending}"
-            path.write_text(text, encoding="utf-8")
+            path.write_text(text, encoding="utf-8", errors="replace")
             made.append(path)
     figures, missing = save_figures(roots, Path(folder) / "figures")
     return Exported(tuple(made + figures), missing)

@@ -15,7 +15,10 @@ from quadnorm.analysis.results import Library
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure that can be drawn. ``needs``: the studies it draws on; none for figures of the measures themselves."""
+    """A figure that can be drawn. ``needs``: the studies it draws on; none for figures of the measures themselves.
+
+    ``weights``: it shows fields, so that the runs must have left their weights.
+    """
 
     name: str
     title: str
@@ -23,6 +26,7 @@ class Drawing:
     draw: Callable[[Library], Any | None]
     needs: tuple[str, ...] = ()
     label: str = ""  # the paper's, if it is one of its figures
+    weights: bool = False
 
 
 DRAWINGS: tuple[Drawing, ...] = (
@@ -49,6 +53,7 @@ DRAWINGS: tuple[Drawing, ...] = (
         "colour scale.",
         figures_fields.prediction,
         ("demo", "anchored-crossres"),
+        weights=True,
     ),
     Drawing(
         "audit",
@@ -57,6 +62,7 @@ DRAWINGS: tuple[Drawing, ...] = (
         "in h.",
         figures_fields.audit_drift,
         ("demo", "anchored-crossres"),
+        weights=True,
     ),
     Drawing(
         "schematic",
@@ -115,6 +121,7 @@ DRAWINGS: tuple[Drawing, ...] = (
         figures_fields.varcoeff,
         ("galerkin-varcoeff", "transolver-varcoeff"),
         "fig:varcoeff-qualitative",
+        weights=True,
     ),
     Drawing(
         "elasticity-4x-qualitative",
@@ -123,6 +130,7 @@ DRAWINGS: tuple[Drawing, ...] = (
         figures_fields.elasticity,
         ("galerkin-elasticity-4x",),
         "fig:elasticity-4x-qualitative",
+        weights=True,
     ),
 )
 
@@ -162,8 +170,11 @@ def _attempt(d: Drawing, library: Library) -> tuple[Any | None, str]:
         figure = d.draw(library)
     except (ValueError, OSError, RuntimeError, LookupError, TypeError, ArithmeticError) as error:
         return None, f"{type(error).__name__}: {error}"
-    needs = f"needs records of {' or '.join(d.needs)}, with weights where it shows fields" if d.needs else ""
-    return figure, "" if figure is not None else needs
+    if figure is not None:
+        return figure, ""
+    with_weights = ", with their weights" if d.weights else ""
+    what = f"needs records of {' or '.join(d.needs)} at the desk or paper preset{with_weights}"
+    return None, f"{what}: quadnorm study run {d.needs[0]} --preset desk"
 
 
 def save_figures(library: Library, folder: Path) -> tuple[list[Path], dict[str, str]]:

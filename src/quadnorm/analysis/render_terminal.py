@@ -34,9 +34,11 @@ def terminal(table: Table, console: Any = None) -> None:
             made = _grid(panel, narrow=True)
             about.insert(0, _key(panel))
         out.print(made)
-        for line in about:
+        for line in filter(None, about):
             out.print(f"[dim]{escape(line)}[/dim]", highlight=False)
-    if any(has_paper(panel) for panel in table.panels):
+    if table.caption:
+        out.print(f"[dim]{escape(table.caption)}[/dim]", highlight=False)
+    if any(has_paper(panel) for panel in table.panels) and out.color_system is not None:
         out.print("[dim]grey: as printed in the paper[/dim]")
     for line in foot(table):
         out.print(f"- {escape(line)}", highlight=False)

@@ -37,7 +37,8 @@ class Found:
     def seconds(self) -> float | None:
         """What the run took, if its record says so."""
         said = self.record.get("seconds")
-        return float(said) if isinstance(said, (int, float)) else None
+        # Compared before it is converted: JSON's integers have no bound.
+        return float(said) if isinstance(said, (int, float)) and 0 <= said < 1e12 else None
 
 
 @dataclass(frozen=True)
@@ -109,9 +110,9 @@ def _read(
         for row in load(one, root):
             errors.setdefault((row.variant, row.method, row.evaluation, row.grid), {})[row.seed] = row.error
         return record, ""
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         return {}, str(error)
-    except (KeyError, TypeError, ZeroDivisionError, AttributeError) as error:
+    except (LookupError, TypeError, ArithmeticError, AttributeError) as error:
         return {}, f"{root / 'runs' / key}: the record lacks what this version reads ({type(error).__name__}: {error})"
 
 

@@ -36,4 +36,7 @@ def report(
         for name, why in done.missing.items():
             print(f"  figure {name} was not drawn: {why}")
     if show:
-        typer.launch(str(target))
+        import webbrowser
+
+        if not webbrowser.open(target.resolve().as_uri()):
+            print("no browser could be started here; open the page in one by hand")

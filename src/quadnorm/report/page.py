@@ -23,6 +23,7 @@ from quadnorm.report.chart import charts
 from quadnorm.report.summary import cards, counts, overview
 from quadnorm.studies import estimate, study, study_names
 from quadnorm.studies.records import read_json
+from quadnorm.training.atomic import explained, write_atomic
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,13 @@ def build_report(
     older = None if compare is None else library_of(compare)
     target = Path(out)
     target = target / "report.html" if target.is_dir() or not target.suffix else target
-    text = page(library, older)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(target.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(target)
+    # Half a surrogate pair, which JSON can carry and UTF-8 cannot, becomes a question mark.
+    text = page(library, older).encode("utf-8", "replace")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise explained(error, f"cannot make the folder {target.parent} for the page") from error
+    write_atomic(target, text, "the page")
     return target
 
 
@@ -66,9 +69,11 @@ def library_of(roots: Path | Sequence[Path] | Library) -> Library:
     folders = [Path(roots)] if isinstance(roots, (str, Path)) else [Path(r) for r in roots]
     for folder in folders:
         if not (folder / "runs").is_dir():
+            near = [folder.parent] if folder.name == "runs" else sorted(f.parent for f in folder.glob("*/runs"))
+            hint = f". There are some in {', '.join(str(f) for f in near[:5])}" if near and folder.is_dir() else ""
             raise ValueError(
                 f"no records in {folder}: expected a folder with runs/ in it, as "
-                f"`quadnorm study run NAME --out {folder}` makes one"
+                f"`quadnorm study run NAME --out {folder}` makes one{hint}"
             )
     return Library(folders)
 

@@ -3,6 +3,10 @@
 Numbers: lanes run in the input's precision, every block of samples ends in float64, blocks and channels are merged by
 Chan's formula. Reassociation is allowed only inside sums; infinities and NaN keep their meaning. A mean is stored as
 high + low part, so that (x − high) − low is right even where the mean is 10⁵ standard deviations.
+
+Helpers are inlined by force. A helper that stays a function of its own exists in several compiled copies, each with its
+sums in another order, and which copy a process runs depends on what it compiled and what it found in the disk cache:
+results would differ in their last bits from process to process.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ BLOCK = 16384  # samples per partial sum: 64 KiB of float32, so the second pass 
 _SUM = {"reassoc", "contract", "nsz"}
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, forceinline=True)
 def _pivot(x, w):  # type: ignore[no-untyped-def]
     """A typical sample of the block: the median of three that are there. Constant fields deviate by exactly 0."""
     n = x.size
@@ -53,7 +57,7 @@ def _pivot(x, w):  # type: ignore[no-untyped-def]
     return max(min(a, b), min(max(a, b), c))
 
 
-@njit(fastmath=_SUM, nogil=True, cache=True)
+@njit(fastmath=_SUM, nogil=True, cache=True, forceinline=True)
 def _moments(x, w, mass, centre):  # type: ignore[no-untyped-def]
     """Mass, mean and second central moment of one block (second raw moment without centring), in float64."""
     zero = w[0] - w[0]
@@ -84,7 +88,7 @@ def _moments(x, w, mass, centre):  # type: ignore[no-untyped-def]
     return mass, mean, 0.0 if spread < 0 else spread
 
 
-@njit(fastmath=_SUM, nogil=True, cache=True)
+@njit(fastmath=_SUM, nogil=True, cache=True, forceinline=True)
 def _masses(w):  # type: ignore[no-untyped-def]
     """Sums of the weights (1 or B, N) block by block: once for all channels."""
     K = (w.shape[1] + BLOCK - 1) // BLOCK
@@ -98,7 +102,7 @@ def _masses(w):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, forceinline=True)
 def _merge(parts, k0, k1, centre):  # type: ignore[no-untyped-def]
     """Mean and variance of the union of the blocks k0 … k1−1, each (mass, mean, second moment)."""
     mass, mean, second = 0.0, 0.0, 0.0
@@ -119,7 +123,7 @@ def _merge(parts, k0, k1, centre):  # type: ignore[no-untyped-def]
     return mean, (second / mass if mass > 0 else 0.0)
 
 
-@njit(fastmath={"contract"}, nogil=True, cache=True)
+@njit(fastmath={"contract"}, nogil=True, cache=True, forceinline=True)
 def _apply(x, y, high, low, scale, shift, moderate):  # type: ignore[no-untyped-def]
     if moderate:
         offset = shift - (high + low) * scale
@@ -130,14 +134,14 @@ def _apply(x, y, high, low, scale, shift, moderate):  # type: ignore[no-untyped-
             y[i] = ((x[i] - high) - low) * scale + shift
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, forceinline=True)
 def _is_moderate(high, rstd, eps):  # type: ignore[no-untyped-def]
     """Whether a·x + b is as good as (x − μ)·rstd: the mean is at most a few deviations of a field that varies."""
     spread = 1 / (np.float64(rstd) * np.float64(rstd))  # variance + ε
     return np.float64(high) * np.float64(high) <= 16 * spread and spread - eps >= 1e-3 * eps
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, forceinline=True)
 def _store(stats, b, g, mean, variance, eps):  # type: ignore[no-untyped-def]
     high = stats.dtype.type(mean)
     stats[0, b, g] = high
@@ -145,7 +149,7 @@ def _store(stats, b, g, mean, variance, eps):  # type: ignore[no-untyped-def]
     stats[2, b, g] = 1 / math.sqrt(variance + eps)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, forceinline=True)
 def _channel_moments(x, w, masses, parts, at, centre):  # type: ignore[no-untyped-def]
     for k in range((x.size + BLOCK - 1) // BLOCK):
         i, j = k * BLOCK, min((k + 1) * BLOCK, x.size)
@@ -202,7 +206,7 @@ def forward_blocks(x, w, gamma, beta, eps, centre, y, stats):  # type: ignore[no
         _apply(x[b, c, i:j], y[b, c, i:j], high, stats[1, b, g], rstd * gamma[c], beta[c], moderate)
 
 
-@njit(fastmath=_SUM, nogil=True, cache=True)
+@njit(fastmath=_SUM, nogil=True, cache=True, forceinline=True)
 def _sums(x, g, high):  # type: ignore[no-untyped-def]
     """Σ g and Σ g·(x − high) of one block."""
     zero = high - high
@@ -213,13 +217,13 @@ def _sums(x, g, high):  # type: ignore[no-untyped-def]
     return np.float64(a), np.float64(b)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, forceinline=True)
 def _gradient(x, g, w, dx, high, scale, a, b):  # type: ignore[no-untyped-def]
     for i in range(x.size):
         dx[i] = scale * g[i] - w[i] * (a + b * (x[i] - high))
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, forceinline=True)
 def _coefficients(stats, sums, gamma, b, g, D, centre):  # type: ignore[no-untyped-def]
     """The group's two sums, folded into dx = rstd·γ·g − w·(a + b·(x − high))."""
     low, rstd = np.float64(stats[1, b, g]), np.float64(stats[2, b, g])

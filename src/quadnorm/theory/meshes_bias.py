@@ -77,10 +77,11 @@ class Bias:
 
     def __str__(self) -> str:
         lines = [f"{self.samples} samples, as good against noise as {self.effective:.0f} equal ones"]
-        lines.append(f"{'':>10}{'counting':>12}{'quadrature':>12}{'factor':>9}")
+        lines.append(f"{'':>10}{'counting':>12}{'quadrature':>12}{'factor':>10}")
         for name in ("mean", "variance", "output"):
             a, b = getattr(self.counting, name), getattr(self.quadrature, name)
-            lines.append(f"{name:>10}{a:>12.2e}{b:>12.2e}{ratio(a, b):>8.3g}×")
+            times = f"{ratio(a, b):.3g}" if ratio(a, b) < 1000 else f"{ratio(a, b):.0f}"
+            lines.append(f"{name:>10}{a:>12.2e}{b:>12.2e}{times:>9}×")
         return "\n".join(lines)
 
 

@@ -5,7 +5,7 @@ BIN   := $(VENV)/bin
 READY := $(VENV)/.ready
 EXTRAS := dev,fast,mesh,bench,dist,compat
 
-.PHONY: help env test test-slow lint format demo bench clean
+.PHONY: help env test test-slow lint format demo bench docs clean
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
 
@@ -39,6 +39,11 @@ demo: $(READY)   ## the main job: train at 33², test up to 257², what each nor
 
 bench: $(READY)  ## every benchmark, each against named peers in the same run
 	$(BIN)/quadnorm bench all
+
+docs: $(READY)   ## the pages and the reference as a site, in out/docs
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	$(BIN)/python -m sphinx -W --keep-going -q -b html -d out/docs/.doctrees docs out/docs
+	@echo "out/docs/index.html"
 
 clean:           ## forget the environment and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage dist build

@@ -23,7 +23,7 @@ ON_MESHES = (
 
 def _on(problem: str, operator: str) -> Variant:
     name = f"{operator}, {problem.removesuffix('-mesh')}"
-    return variant(problem, operator, _METHODS, 32, (32, 64, 128), Desk(epochs=60, coarsen=2, width=0.5), name=name)
+    return variant(problem, operator, _METHODS, 32, (32, 64, 128), Desk(epochs=56, coarsen=2, width=0.5), name=name)
 
 
 STUDIES = (

@@ -92,7 +92,7 @@ def measure() -> Evidence:
     notes = (
         "even cell-centred or periodic grids: nothing to gain, the weights are the same",
         "a jump: control volumes are of first order on any mesh; on even grids that is no better than equal weights",
-        "independent points of even density: equal weights converge too, as h^(d/2); in 3-D that is nearly as fast",
+        "independent points of even density: equal weights converge too, as h^(d/2): the gain grows as n in 2-D",
         "samples that are noise: equal weights are the best there are; volumes act like 1/Σp² < N samples",
         "in the table: nan where both are exact by symmetry, inf where only control volumes are (their error is of "
         "higher order if the slopes at the ends cancel)",

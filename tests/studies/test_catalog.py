@@ -72,6 +72,7 @@ WANTED = [
     "anchored-crossres",
     "quadrature-everywhere",
     "transfer-baselines",
+    "mesh-transfer",
 ]
 PROBLEMS = {
     "darcy",
@@ -83,6 +84,8 @@ PROBLEMS = {
     "varcoeff",
     "cavity",
     "navier-stokes",
+    "poisson-mesh",
+    "elasticity-mesh",
 }
 STUDIES = [study(name) for name in study_names()]
 each_study = pytest.mark.parametrize("s", STUDIES, ids=lambda s: s.name)

@@ -67,6 +67,27 @@ def test_quadrature_norms_are_left_alone_and_blends_mixed():
     assert blend.blocks[0].norm.measure == Mixture(0.4, Anchored((17, 17)), Grid("trapezoid"))
 
 
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+def test_an_anchored_blend_has_the_moments_of_the_mixed_measure(alpha):
+    """α·anchored + (1−α)·trapezoid, weights and statistics written out; at the training grid the blend as trained."""
+    norm = make_norm(f"blend:{alpha}", 3).double()
+    fixed = anchor(nn.Sequential(norm), (9, 9))
+    x = torch.randn(2, 3, 9, 9, dtype=torch.float64)
+    assert torch.allclose(fixed(x), norm(x), atol=1e-12)
+
+    def axis(n, boundary):  # boundary: mass of the two end atoms beside the trapezoid rule
+        w = torch.full((n,), (1 - boundary) / (n - 1), dtype=torch.float64)
+        w[0] = w[-1] = (1 - boundary) / (2 * (n - 1)) + boundary / 2
+        return w
+
+    z = torch.randn(2, 3, 17, 13, dtype=torch.float64)
+    w = alpha * torch.outer(axis(17, 1 / 9), axis(13, 1 / 9)) + (1 - alpha) * torch.outer(axis(17, 0), axis(13, 0))
+    mean = (z * w).sum((1, 2, 3), keepdim=True) / 3
+    var = ((z - mean) ** 2 * w).sum((1, 2, 3), keepdim=True) / 3
+    assert torch.allclose(fixed(z), (z - mean) / torch.sqrt(var + norm.eps), atol=1e-11)
+    assert w.sum().item() == pytest.approx(1, abs=1e-14)
+
+
 def test_learned_blend_is_frozen_with_words():
     model = nn.Sequential(make_norm("blend:learned", 3)).double()
     with torch.no_grad():

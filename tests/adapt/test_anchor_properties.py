@@ -8,6 +8,7 @@ from torch import nn
 from quadnorm.adapt import anchor
 from quadnorm.norms import make_norm
 from quadnorm.operators import SpectralConv
+from quadnorm.operators.transolver import SliceAttention
 
 from .fields import orders
 
@@ -24,6 +25,8 @@ BLOCKS = {
     "hermitian": lambda: SpectralConv(C, C, 3, kernel="hermitian"),
     "squeeze": lambda: Gate(),
     "layer over the grid": lambda: nn.LayerNorm((C, N0, N0)),
+    "rms over the grid": lambda: nn.RMSNorm((C, N0, N0)),
+    "slices": lambda: Tokens(SliceAttention(C, 2, 3)),
 }
 
 
@@ -36,6 +39,17 @@ class Gate(nn.Module):
 
     def forward(self, x):
         return x * torch.sigmoid(self.mix(self.pool(x)))
+
+
+class Tokens(nn.Module):
+    """Attention over the samples of a grid."""
+
+    def __init__(self, attention):
+        super().__init__()
+        self.attention = attention
+
+    def forward(self, x):
+        return self.attention(x.flatten(2), shape=tuple(x.shape[2:])).view_as(x)
 
 
 def network(names, seed):

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from quadnorm.adapt import anchor
 
@@ -90,6 +91,42 @@ def test_layer_norm_over_space(affine, order):
         assert torch.allclose(got, expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("eps", [None, 1e-3])
+@pytest.mark.parametrize("shape", [(3, 9, 9), (9, 9)])
+def test_rms_norm_over_space(shape, eps):
+    """x / √(Σ w x² + ε), ε of the number format unless given; γ keeps its values at the training samples."""
+    norm = shaken(nn.RMSNorm(shape, eps=eps))
+    fixed = anchor(norm, (9, 9), example=torch.randn(2, *shape, dtype=torch.float64))
+    x = torch.randn(2, *shape, dtype=torch.float64)
+    assert torch.equal(fixed(x), norm(x))
+    z = 1 + torch.randn(2, *shape[:-2], 17, 17, dtype=torch.float64)
+    w = torch.outer(weights(17, 9), weights(17, 9)) / (3 if len(shape) == 3 else 1)
+    axes = tuple(range(1, z.ndim))
+    scale = ((z**2 * w).sum(axes, keepdim=True) + (torch.finfo(torch.float64).eps if eps is None else eps)).sqrt()
+    assert torch.allclose(fixed(z)[..., ::2, ::2], (z / scale)[..., ::2, ::2] * norm.weight, atol=1e-11)
+    report = fixed.anchor_report[""]
+    assert (report.kind, report.action) == ("RMSNorm", "anchored")
+    assert "γ has one value per training sample" in report.why
+
+
+def test_norms_across_channels_are_no_spatial_sums():
+    """RMSNorm over channels, response normalization and BatchNorm in eval mode: silent in the report, and no leak."""
+    torch.manual_seed(0)
+    norms = nn.LocalResponseNorm(3), nn.BatchNorm2d(4), LastAxis(nn.RMSNorm(4)), nn.GroupNorm(1, 4)
+    fixed = anchor(nn.Sequential(nn.Conv2d(1, 4, 1), *norms).double().eval(), (9, 9))
+    assert [(e.name, e.action) for e in fixed.anchor_report] == [("2", "unchanged"), ("4", "anchored")]
+    assert min(orders(fixed, (17, 33, 65, 129))) > 1.9
+
+
+class LastAxis(nn.Module):
+    def __init__(self, norm):
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, x):
+        return self.norm(x.movedim(1, -1)).movedim(-1, 1)
+
+
 def test_token_wise_layer_norm_is_no_spatial_sum():
     model = nn.Sequential(nn.GroupNorm(1, 8), nn.Flatten(2), nn.Linear(81, 8), nn.LayerNorm(8))
     report = anchor(model, (9, 9)).anchor_report
@@ -125,6 +162,10 @@ def test_unbatched_input_and_flattened_grids():
     assert torch.allclose(
         flat(z[None].flatten(2)).view(1, 3, 17, 17), anchor(nn.GroupNorm(1, 3), (9, 9))(z[None]), atol=1e-6
     )
+    for n in (5, 33, 129):  # coarser and much finer grids are recognised too
+        far = torch.randn(1, 3, n, n)
+        expected = anchor(nn.GroupNorm(1, 3), (9, 9))(far)
+        assert torch.allclose(flat(far.flatten(2)).view_as(far), expected, atol=1e-5)
     with pytest.raises(ValueError, match="do not make a grid with the proportions of the training grid 9×9"):
         flat(torch.randn(1, 3, 17 * 16))
 
@@ -181,17 +222,19 @@ def test_modules_that_cannot_be_anchored_are_listed():
         nn.Conv2d(4, 4, 2, stride=2),
         nn.BatchNorm2d(4),
         nn.AdaptiveAvgPool2d(2),
+        nn.AdaptiveMaxPool2d(1),
     )
     report = anchor(model, (16, 16)).anchor_report
     words = {e.name: e.why for e in report.left}
-    assert list(words) == ["0", "2", "3", "4", "5", "6"]
+    assert list(words) == ["0", "2", "3", "4", "5", "6", "7"]
     assert "kernel of 3×3 samples" in words["0"]
     assert "pads a fixed number" in words["2"]
     assert "patches of 2×2 samples" in words["4"]
     assert "train mode" in words["5"]
     assert "bins" in words["6"]
+    assert "picks from the samples" in words["7"]
     assert "running statistics" in anchor(model.eval(), (16, 16)).anchor_report["5"].why
-    assert list(report.to_frame()["action"]) == ["left", "anchored", *["left"] * 5]
+    assert list(report.to_frame()["action"]) == ["left", "anchored", *["left"] * 6]
 
 
 def test_sums_outside_of_modules_are_found():
@@ -215,6 +258,63 @@ def test_sums_outside_of_modules_are_found():
     assert {"field", "call fft_rfft2", "call std", "call matmul", "call einsum"} <= kinds
     assert sum(e.kind == "call einsum" for e in report.left) == 1  # one line for both; the sum over channels is none
     assert "call pad" not in kinds  # of a small matrix, not of the grid
+
+
+CALLS = {
+    "mean": lambda x: x - torch.mean(x, (2, 3), keepdim=True),
+    "mean of one axis": lambda x: x - x.mean(2, keepdim=True),
+    "mean of all": lambda x: x - x.mean(),
+    "norm": lambda x: x / torch.linalg.vector_norm(x, dim=(2, 3), keepdim=True),
+    "rms_norm": lambda x: F.rms_norm(x, x.shape[1:]),
+    "group_norm": lambda x: F.group_norm(x, 1),
+    "softmax": lambda x: x * x.flatten(2).softmax(-1).view_as(x),
+    "normalize": lambda x: F.normalize(x.flatten(2), dim=-1).view_as(x),
+    "pool": lambda x: x - F.adaptive_avg_pool2d(x, 1),
+    "maximum": lambda x: x - F.adaptive_max_pool2d(x, 1),
+    "max": lambda x: x - x.max(),
+    "window": lambda x: x - F.avg_pool2d(x, 3, 1, 1),
+    "roll": lambda x: x - torch.roll(x, 1, -1),
+    "diff": lambda x: torch.diff(x, append=x[..., :1]),
+    "attention": lambda x: F.scaled_dot_product_attention(*[x.flatten(2).transpose(1, 2)] * 3),
+    "addmm": lambda x: torch.addmm(torch.zeros(4, 4), x[0].flatten(1), x[0].flatten(1).T),
+    "tensordot": lambda x: torch.tensordot(x, x, dims=([2, 3], [2, 3])),
+}
+POINTWISE = {
+    "mean": lambda x: x - x.mean(1, keepdim=True),
+    "layer_norm": lambda x: F.layer_norm(x.movedim(1, -1), (4,)),
+    "softmax": lambda x: x.softmax(1) + torch.softmax(x, dim=-3) + F.softmax(x, 1),
+    "normalize": lambda x: F.normalize(x),
+    "maximum": lambda x: torch.max(x, x.square()).max(1)[0],
+    "matmul": lambda x: x.flatten(2).transpose(1, 2) @ torch.ones(4, 4),
+    "roll": lambda x: torch.roll(x, 1, 1) + torch.diff(x, dim=1, append=x[:, :1]),
+    "frequencies": lambda x: x + torch.fft.fftfreq(9),
+}
+
+
+class Call(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.norm, self.function = nn.GroupNorm(1, 4), function
+
+    def forward(self, x):
+        return self.function(self.norm(x))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_that_see_the_number_of_samples_are_listed(name):
+    report = anchor(Call(CALLS[name]), (9, 9), example=torch.randn(1, 4, 9, 9)).anchor_report
+    assert [e.kind.split()[0] for e in report.left] == ["call"]
+    assert "sample" in report.left[0].why
+
+
+@pytest.mark.parametrize("name", POINTWISE)
+def test_calls_that_do_not_are_not(name):
+    assert not anchor(Call(POINTWISE[name]), (9, 9), example=torch.randn(1, 4, 9, 9)).anchor_report.left
+
+
+def test_a_model_that_gives_nan_on_random_input_is_not_called_different():
+    report = anchor(Call(lambda x: x.log()), (9, 9), example=torch.randn(1, 4, 9, 9)).anchor_report
+    assert "its own output" in report.notes[0]
 
 
 def test_inner_grids_are_seen_in_the_run():

@@ -8,7 +8,7 @@ from torch import nn
 
 from quadnorm.adapt import anchor, at_native, audit
 from quadnorm.adapt.commute import Restriction
-from quadnorm.operators import FNO, GalerkinTransformer
+from quadnorm.operators import FNO, GalerkinTransformer, Transolver
 
 from .fields import smooth
 
@@ -75,15 +75,32 @@ def test_fixed_pixels_are_named_and_sent_to_the_training_grid(layer, words):
     assert "anchored" not in result.totals
 
 
-def test_sums_of_a_model_that_passes_weights_on():
-    """GalerkinTransformer computes the attention's weights itself: the leak is the model's own."""
+@pytest.mark.parametrize("kind", [GalerkinTransformer, Transolver])
+def test_the_attention_that_leaks_is_named(kind):
+    """With token-wise norms the only sums over space are those of the attention modules, one in each block."""
     torch.manual_seed(0)
-    model = GalerkinTransformer(width=8, heads=2, layers=1, norm="token").double()
+    model = kind(width=8, heads=2, layers=2, norm="token").double()
     for p in model.parameters():
         nn.init.normal_(p, std=0.5)
     result = audit(model, smooth, SIZES)
-    assert "" in [r.name for r in result.leaks]
-    assert result.totals["anchored"][-1] < 0.2 * result.totals["as it is"][-1]
+    assert {r.name for r in result.leaks} == {"blocks.0.attention", "blocks.1.attention"}
+    for row in result.leaks:
+        assert row.cause.startswith("counting measure in attention")
+        assert row.order == pytest.approx(1.0, abs=0.3)
+        assert row.alone > 2 * result.totals["anchored"][-1]  # leaving only it as trained brings much of the leak back
+
+
+@pytest.mark.parametrize("kind", [GalerkinTransformer, Transolver])
+def test_an_attention_may_have_a_measure_of_its_own(kind):
+    """One block's attention by quadrature, the other's counting: only the latter leaks at first order."""
+    torch.manual_seed(0)
+    model = kind(width=8, heads=2, layers=2, norm="token").double()
+    for p in model.parameters():
+        nn.init.normal_(p, std=0.5)
+    model.blocks[0].attention.measure = "trapezoid"
+    rows = {r.name: r for r in audit(model, smooth, SIZES).rows}
+    assert rows["blocks.0.attention"].order > 1.8
+    assert rows["blocks.1.attention"].order < 1.3
 
 
 def test_recommendation_from_targets():

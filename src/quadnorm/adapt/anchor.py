@@ -8,12 +8,13 @@ from math import prod
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt import rules
+from quadnorm.adapt import attention, rules  # noqa: F401  # their import fills the table of rules
+from quadnorm.adapt.calls import NO_SUMS, tensors
 from quadnorm.adapt.models import check_module, copied, model_grid, replaced
 from quadnorm.adapt.registry import Outcome, Place, apply_rule, left, rule_for
 from quadnorm.adapt.report import Report
-from quadnorm.adapt.torch_modules import AnchoredLayerNorm
-from quadnorm.adapt.trace import Example, Trace, call, guess_examples, scratch, tensors, trace
+from quadnorm.adapt.torch_modules import OverGrid
+from quadnorm.adapt.trace import Example, Trace, call, guess_examples, scratch, trace
 from quadnorm.measures import Anchored, Measure
 from quadnorm.measures.base import Shape
 
@@ -39,7 +40,8 @@ def anchor(
     and on another grid counting is another measure, at distance O(h). The copy keeps the measure: at ``resolution``
     its outputs are the model's, elsewhere they differ from them by O(h²). Nothing is trained.
 
-    Anchored are PyTorch's GroupNorm, InstanceNorm, LayerNorm over space, and global average pools; everything that
+    Anchored are PyTorch's GroupNorm, InstanceNorm, LayerNorm and RMSNorm over space, global average pools, and
+    softmax attention between the grid's samples; everything that
     owns a ``measure``, such as this package's norms, spectral convolutions, attention and operators;
     neuraloperator's norms and spectral convolutions; and what :func:`register_anchor` teaches.
     ``copy.anchor_report`` says what was anchored, what was not, and why: ``print`` it.
@@ -105,9 +107,8 @@ def examined(
     made = _apply(made, sizes, names, seen, report)
     _list_fields(made, sizes, report)
     for where, name, what in seen.calls if seen else ():
-        report.add(
-            where, f"call {name}", "left", f"{what}; made outside of modules, so it cannot be anchored; register_anchor"
-        )
+        why = what if what in NO_SUMS else f"{what}; a call, no module: make it one and teach it with register_anchor"
+        report.add(where, f"call {name}", "left", why)
     return made, report, note, tried
 
 
@@ -159,6 +160,8 @@ def _compare(model: nn.Module, made: nn.Module, example: Example, note: str) -> 
     for s, t in zip(a, b, strict=True):
         if not s.is_floating_point() or s.numel() == 0:
             continue
+        if not torch.isfinite(s).all():
+            return f"not compared with the model: its own output on {note} is not finite; pass example="
         gap = ((s - t).abs().max() / s.abs().max().clamp_min(torch.finfo(s.dtype).tiny)).item()
         if not gap <= TOLERANCE.get(s.dtype, 2e-2):
             raise RuntimeError(
@@ -243,12 +246,13 @@ def _place(name: str, sizes: Shape, names: tuple[str, ...], seen: Trace | None) 
     """Where a module stands; a string if it stands in several places at once."""
     shapes = tuple(dict.fromkeys(seen.shapes.get(name, ()))) if seen else ()
     outputs = tuple(dict.fromkeys(seen.outputs.get(name, ()))) if seen else ()
+    inputs = tuple(dict.fromkeys(seen.inputs.get(name, ()))) if seen else ()
     grids = {g for g in (_grid(s, sizes) for s in shapes) if g is not None}
     if len(grids) > 1:
         many = " and ".join("×".join(map(str, g)) for g in sorted(grids))
         return f"is used on several grids in one run ({many}); one module cannot stand for both"
     grid = grids.pop() if grids else sizes
-    return Place(name, Anchored(grid, names), sizes, names, shapes, outputs)
+    return Place(name, Anchored(grid, names), sizes, names, shapes, outputs, inputs)
 
 
 def _grid(shape: Shape, sizes: Shape) -> Shape | None:
@@ -265,7 +269,7 @@ def _grid(shape: Shape, sizes: Shape) -> Shape | None:
 def _list_fields(model: nn.Module, sizes: Shape, report: Report) -> None:
     """Parameters and buffers with one value per training sample."""
     for owner, module in model.named_modules():
-        if isinstance(module, AnchoredLayerNorm) or _known(module):
+        if isinstance(module, OverGrid) or _known(module):
             continue
         for name, t in _own_tensors(module):
             if t is not None and len(sizes) > 1 and _holds(t.shape, sizes):

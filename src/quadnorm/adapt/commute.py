@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from quadnorm.adapt.calls import tensors
 from quadnorm.adapt.carry import carry
 from quadnorm.measures.base import Shape
 
@@ -42,10 +43,10 @@ class Restriction:
             return t
         if t.ndim > d and tuple(t.shape[-d:]) == self.source:
             return carry(t, self.target, self.placements)
-        if d > 1 and t.ndim > d + 1 and tuple(t.shape[1 : 1 + d]) == self.source:
+        if t.ndim > d + 1 and tuple(t.shape[1 : 1 + d]) == self.source:
             moved = t.movedim(tuple(range(1, 1 + d)), tuple(range(-d, 0)))
             return carry(moved, self.target, self.placements).movedim(tuple(range(-d, 0)), tuple(range(1, 1 + d)))
-        if d > 1 and prod(self.source) in t.shape[1:]:
+        if d > 1 and prod(self.source) in t.shape:
             axis = t.ndim - 1 - list(t.shape[::-1]).index(prod(self.source))
             grid = t.movedim(axis, -1)
             grid = grid.reshape(*grid.shape[:-1], *self.source)
@@ -78,8 +79,9 @@ def run(
     gaps, busy = Gaps(), [False]
     names = {m: n for n, m in model.named_modules()}
 
-    def leave(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        if busy[0] or not isinstance(output, Tensor) or not output.is_floating_point():
+    def leave(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], returned: Any) -> None:
+        output = _first(returned)
+        if busy[0] or output is None or not output.is_floating_point():
             return
         name = names[module]
         if restriction is None:
@@ -93,17 +95,22 @@ def run(
             return
         busy[0] = True
         try:
-            again = module.forward(*inputs, **options)
+            again = _first(module.forward(*inputs, **options))
         except (RuntimeError, ValueError, TypeError, AttributeError, KeyError):
             return  # it cannot run on the other grid alone
         finally:
             busy[0] = False
-        if isinstance(again, Tensor) and again.shape == coarse.shape:
+        if again is not None and again.shape == coarse.shape:
             gaps.introduced[name] = max(gaps.introduced.get(name, 0.0), relative(again, coarse))
 
     with _hooked(names, leave), torch.no_grad():
         gaps.output = model(x)
     return gaps
+
+
+def _first(value: Any) -> Tensor | None:
+    """What a module returned: the first tensor of it, as for attention, which also returns its weights."""
+    return next(iter(tensors(value)), None)
 
 
 @contextmanager

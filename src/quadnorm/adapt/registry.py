@@ -21,8 +21,9 @@ class Place:
         resolution: the training resolution of the whole model, one number per axis.
         placements: one word per axis.
         shapes: shapes of the module's first tensor argument in a run at the training resolution; empty if it was
-        not run.
+            not run.
         outputs: shapes of what it returned.
+        inputs: the shapes of all its tensor arguments, for each call.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Place:
     placements: tuple[str, ...]
     shapes: tuple[Shape, ...] = ()
     outputs: tuple[Shape, ...] = ()
+    inputs: tuple[tuple[Shape, ...], ...] = ()
 
     @property
     def moves(self) -> bool:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from quadnorm.adapt import torch_modules as ours
+from quadnorm.adapt.calls import PICKED
 from quadnorm.adapt.mixture import Mixture
 from quadnorm.adapt.registry import RULES, Outcome, Place, anchored, left, unchanged
 from quadnorm.measures import Anchored, Blend, Grid, Measure
@@ -106,7 +107,7 @@ def _running(module: nn.Module) -> Outcome:
 
 
 def layer_norm(module: Any, place: Place) -> Outcome | None:
-    """``nn.LayerNorm``: over channels alone it is pointwise; over the training grid it is a spatial sum."""
+    """``nn.LayerNorm`` and ``nn.RMSNorm``: pointwise over channels alone, a spatial sum over the training grid."""
     shape, grid = tuple(module.normalized_shape), place.measure.anchor
     d = len(grid)
     starts = [k for k in range(len(shape) - d + 1) if shape[k : k + d] == grid]
@@ -116,12 +117,14 @@ def layer_norm(module: Any, place: Place) -> Outcome | None:
         return left(f"normalized_shape {shape} does not contain the grid {grid}; which axes are space is not clear")
     start = starts[-1]
     if not place.moves and not module.elementwise_affine:
-        return unchanged(STILL + "; at other resolutions PyTorch's LayerNorm refuses the shape")
-    module.__class__ = ours.AnchoredLayerNorm
+        return unchanged(STILL + "; at other resolutions PyTorch's own norm refuses the shape")
+    rms = isinstance(module, nn.RMSNorm)
+    module.__class__ = ours.AnchoredRMSNorm if rms else ours.AnchoredLayerNorm
     module.measure, module.first_spatial = place.measure, start
     why = "counting → anchored"
     if module.elementwise_affine:
-        why += "; γ and β have one value per training sample, other grids read them by interpolation"
+        has = "γ has" if rms else "γ and β have"
+        why += f"; {has} one value per training sample, other grids read them by interpolation"
     return anchored(module, why)
 
 
@@ -135,6 +138,14 @@ def adaptive_pool(module: Any, place: Place) -> Outcome:
     if d != len(place.measure.anchor):
         return left(f"averages over {d} of the grid's {len(place.measure.anchor)} axes")
     return _swap(module, kinds[d], place)
+
+
+def adaptive_maximum(module: Any, place: Place) -> Outcome:
+    """``nn.AdaptiveMaxPool1d/2d/3d``."""
+    size = module.output_size
+    if any(s != 1 for s in (size if isinstance(size, tuple) else (size,))):
+        return left(f"output_size={size}: bins of whole samples, whose edges move with the resolution")
+    return left(PICKED)
 
 
 def plain_mean(module: nn.Module, place: Place) -> Outcome | None:
@@ -218,11 +229,12 @@ def embedding(module: Any, place: Place) -> Outcome | None:
 
 POOL = "pools a fixed number of samples: its width in space shrinks with the spacing"
 PAD = "pads a fixed number of samples: its width in space shrinks with the spacing"
-ATTEND = "softmax attention counts tokens; it has no measure to set"
 
-RULES.update({nn.GroupNorm: group_norm, nn.LayerNorm: layer_norm, nn.Linear: linear, nn.Embedding: embedding})
+RULES.update({nn.GroupNorm: group_norm, nn.LayerNorm: layer_norm, nn.RMSNorm: layer_norm})
+RULES.update({nn.Linear: linear, nn.Embedding: embedding})
 RULES.update(dict.fromkeys((nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d), instance_norm))
 RULES.update(dict.fromkeys((nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d), adaptive_pool))
+RULES.update(dict.fromkeys((nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d, nn.AdaptiveMaxPool3d), adaptive_maximum))
 RULES.update(
     dict.fromkeys(
         (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d), convolution
@@ -233,15 +245,20 @@ RULES.update(
     {
         kind: _fixed(why)
         for why, kinds in {
-            POOL: (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d),
+            POOL: (
+                *(getattr(nn, f"{how}Pool{d}d") for how in ("Max", "Avg", "LP") for d in (1, 2, 3)),
+                *(nn.FractionalMaxPool2d, nn.FractionalMaxPool3d),
+            ),
             PAD: tuple(
                 getattr(nn, f"{how}Pad{d}d")
                 for how in ("Zero", "Constant", "Reflection", "Replication", "Circular")
                 for d in (1, 2, 3)
             ),
-            ATTEND: (nn.MultiheadAttention,),
             "moves samples into channels": (nn.PixelShuffle, nn.PixelUnshuffle, nn.Unfold, nn.Fold),
-            "resamples by a factor or to a fixed size in samples": (nn.Upsample,),
+            "resamples by a factor or to a fixed size in samples": (
+                *(nn.Upsample, nn.UpsamplingNearest2d, nn.UpsamplingBilinear2d),
+                *(nn.MaxUnpool1d, nn.MaxUnpool2d, nn.MaxUnpool3d),
+            ),
         }.items()
         for kind in kinds
     }

@@ -7,7 +7,7 @@ that its parameters, hooks, mode and identity stay what they are.
 
 from __future__ import annotations
 
-from math import isclose, prod
+from math import ceil, floor, isclose, prod
 
 import torch
 from torch import Tensor, nn
@@ -45,9 +45,10 @@ def grid_of(measure: Anchored, spatial: Shape) -> Shape:
     if prod(measure.anchor) == N:
         return measure.anchor
     ends = [1 if p == "endpoint" else 0 for p in placements(measure)]
-    base = [n - e for n, e in zip(measure.anchor, ends, strict=True)]
-    scale = (N / prod(measure.anchor)) ** (1 / d)
-    for lead in {max(1, round(base[0] * scale) + step) for step in (-1, 0, 1)}:
+    base = [max(n - e, 1) for n, e in zip(measure.anchor, ends, strict=True)]
+    # N lies between tᵈ·Π intervals and tᵈ·Π samples, where t is the refinement.
+    bounds = [base[0] * (N / prod(sizes)) ** (1 / d) for sizes in (base, measure.anchor)]
+    for lead in range(max(1, floor(min(bounds))), ceil(max(bounds)) + 1):
         sizes = [b * lead / base[0] + e for b, e in zip(base, ends, strict=True)]
         if all(isclose(s, round(s), abs_tol=1e-9) for s in sizes) and prod(round(s) for s in sizes) == N:
             return tuple(round(s) for s in sizes)
@@ -101,16 +102,20 @@ class AnchoredInstanceNorm3d(_AnchoredInstanceNorm, nn.InstanceNorm3d):
     """``nn.InstanceNorm3d`` under ``measure``."""
 
 
-class AnchoredLayerNorm(nn.LayerNorm):
-    """``nn.LayerNorm`` over channels and space, or space alone, under ``measure``, at any resolution.
+class OverGrid(nn.Module):
+    """What ``nn.LayerNorm`` and ``nn.RMSNorm`` over channels and space, or space alone, share under ``measure``.
 
-    ``normalized_shape`` is that of training. Its γ and β have one number for each sample of the training grid:
-    fields, which other grids read by interpolation (cubic spline; Fourier on periodic axes). The spatial axes are
-    the d axes from ``first_spatial``, an index into ``normalized_shape``.
+    ``normalized_shape`` is that of training. γ and β have one number for each sample of the training grid: fields,
+    which other grids read by interpolation (cubic spline; Fourier on periodic axes). The spatial axes are the d axes
+    from ``first_spatial``, an index into ``normalized_shape``.
     """
 
     measure: Anchored
     first_spatial: int
+    normalized_shape: tuple[int, ...]
+    eps: float | None
+    weight: Tensor | None
+    centre = True
 
     def forward(self, x: Tensor) -> Tensor:
         k, d = len(self.normalized_shape), len(self.measure.anchor)
@@ -124,23 +129,35 @@ class AnchoredLayerNorm(nn.LayerNorm):
                 f"number of samples on axes {start - k} … {start + d - 1 - k}"
             )
         if not torch.compiler.is_compiling() and inner == tuple(self.normalized_shape):
-            return super().forward(x)
+            native: Tensor = super().forward(x)
+            return native
         w = self.measure.shared_weights(spatial, x.device, statistics_dtype(x)).reshape(1, -1)
+        eps = torch.finfo(x.dtype).eps if self.eps is None else self.eps
         # (..., before, *spatial, after) as one batch entry of `others` channels on N samples
         y = x.reshape(-1, *inner).movedim(tuple(range(1 + start, 1 + start + d)), tuple(range(-d, 0)))
-        y = normalize(y.flatten(1, -d - 1) if k > d else y.unsqueeze(1), w, None, None, 1, self.eps)
+        y = normalize(y.flatten(1, -d - 1) if k > d else y.unsqueeze(1), w, None, None, 1, eps, self.centre)
         y = y.reshape(-1, *inner[:start], *inner[start + d :], *spatial)
         y = y.movedim(tuple(range(-d, 0)), tuple(range(1 + start, 1 + start + d))).reshape(x.shape)
-        if not self.elementwise_affine:
-            return y
-        y = y * self._carried(self.weight, spatial).to(y.dtype)
-        return y if self.bias is None else y + self._carried(self.bias, spatial).to(y.dtype)
+        bias: Tensor | None = getattr(self, "bias", None)
+        if self.weight is not None:
+            y = y * self._carried(self.weight, spatial).to(y.dtype)
+        return y if bias is None else y + self._carried(bias, spatial).to(y.dtype)
 
     def _carried(self, p: Tensor, spatial: Shape) -> Tensor:
         start, d = self.first_spatial, len(spatial)
         at = tuple(range(start, start + d))
         last = tuple(range(-d, 0))
         return carry(p.movedim(at, last), spatial, placements(self.measure)).movedim(last, at)
+
+
+class AnchoredLayerNorm(OverGrid, nn.LayerNorm):
+    """``nn.LayerNorm`` over space at any resolution, mean and variance under ``measure``."""
+
+
+class AnchoredRMSNorm(OverGrid, nn.RMSNorm):
+    """``nn.RMSNorm`` over space at any resolution, the mean square under ``measure``."""
+
+    centre = False
 
 
 class _AnchoredPool(nn.Module):

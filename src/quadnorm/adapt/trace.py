@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode, resolve_name
+from torch.overrides import TorchFunctionMode
 
+from quadnorm.adapt.calls import Calls, tensors
 from quadnorm.measures.base import Shape
 
 Example = Tensor | tuple[Any, ...] | Mapping[str, Any]
@@ -19,9 +19,11 @@ Example = Tensor | tuple[Any, ...] | Mapping[str, Any]
 
 @dataclass
 class Trace:
-    """Shapes by module name, spatial calls outside of known modules as (module, call, what), and the output."""
+    """Shapes by module name (of the first tensor in ``shapes``, of all in ``inputs``), spatial calls outside of known
+    modules as (module, call, what), and the output."""
 
     shapes: dict[str, list[Shape]] = field(default_factory=dict)
+    inputs: dict[str, list[tuple[Shape, ...]]] = field(default_factory=dict)
     outputs: dict[str, list[Shape]] = field(default_factory=dict)
     calls: list[tuple[str, str, str]] = field(default_factory=list)
     output: Any = None
@@ -41,15 +43,6 @@ def call(model: nn.Module, example: Example) -> Any:
         return model(**example) if isinstance(example, Mapping) else model(*example)
 
 
-def tensors(value: Any) -> list[Tensor]:
-    """All tensors in nested tuples, lists and dicts."""
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, Mapping):
-        return [t for v in value.values() for t in tensors(v)]
-    return [t for v in value for t in tensors(v)] if isinstance(value, (tuple, list)) else []
-
-
 def trace(model: nn.Module, example: Example, resolution: Shape, known: Callable[[nn.Module], bool]) -> Trace:
     """Run a scratch copy and watch. Calls inside modules that are ``known`` are theirs and not listed."""
     trial, found = scratch(model), Trace()
@@ -61,6 +54,7 @@ def trace(model: nn.Module, example: Example, resolution: Shape, known: Callable
         first = tensors([args, kwargs])
         if first:
             found.shapes.setdefault(names[module], []).append(tuple(first[0].shape))
+            found.inputs.setdefault(names[module], []).append(tuple(tuple(t.shape) for t in first))
 
     def leave(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         stack.pop()
@@ -78,78 +72,20 @@ def trace(model: nn.Module, example: Example, resolution: Shape, known: Callable
 
 
 class _Watch(TorchFunctionMode):
-    """Lists torch functions that reduce, transform or resample an axis of the grid."""
+    """Lists torch functions that depend on how many samples there are."""
 
     def __init__(self, found: Trace, stack: list[tuple[str, bool]], resolution: Shape) -> None:
         super().__init__()
-        self.found, self.stack, self.resolution = found, stack, resolution
-        self.sizes = {n for n in (*resolution, prod(resolution)) if n > 1}
+        self.found, self.stack, self.calls = found, stack, Calls(resolution)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if self.stack and not any(known for _, known in self.stack):
-            what = self._spatial(getattr(func, "__name__", ""), resolve_name(func) or "", args, kwargs or {}, result)
+            what = self.calls.why(func, args, kwargs or {}, result)
             entry = (self.stack[-1][0], getattr(func, "__name__", str(func)), what)
             if what and entry not in self.found.calls:
                 self.found.calls.append(entry)
         return result
-
-    def _spatial(self, name: str, path: str, args: Any, kwargs: Any, result: Any) -> str:
-        x = next(iter(tensors([args, kwargs])), None)
-        if x is None or not self.sizes & set(x.shape):
-            return ""
-        if (
-            "fft" in path
-            and name.strip("_i").startswith(("rfft", "fft", "hfft"))
-            and "freq" not in name
-            and "shift" not in name
-        ):
-            return "a Fourier transform of samples: its period moves with the resolution"
-        if name in ("group_norm", "instance_norm", "layer_norm", "batch_norm") and isinstance(result, Tensor):
-            over_space = name != "layer_norm" or bool(self.sizes & set(args[1] if len(args) > 1 else ()))
-            return "a norm that counts samples" if over_space and name != "batch_norm" else ""
-        if name in ("mean", "sum", "var", "std", "var_mean", "std_mean", "norm", "amax", "amin", "logsumexp"):
-            y = next(iter(tensors(result)), None)
-            lost = set(x.shape) & self.sizes and y is not None and not set(y.shape) & self.sizes
-            return "a reduction over samples, each counted the same" if lost else ""
-        if name == "scaled_dot_product_attention":
-            return "softmax attention over samples, each counted the same"
-        if (
-            name in ("matmul", "bmm", "mm", "baddbmm", "__matmul__")
-            and x.shape[-1] == max(self.sizes)
-            and len(self.sizes) > 1
-        ):
-            return "a matrix product that sums over samples"
-        if name == "einsum" and isinstance(args[0], str) and "->" in args[0] and "." not in args[0]:
-            return self._contracted(args[0].replace(" ", ""), tensors(args[1:]))
-        if name in ("pad", "interpolate", "unfold", "conv1d", "conv2d", "conv3d"):
-            return _pixels(name, args, kwargs)
-        return ""
-
-    def _contracted(self, equation: str, operands: list[Tensor]) -> str:
-        """Whether an einsum sums over all samples: their number, or every axis of the grid, is gone from its output."""
-        inputs, output = equation.split("->")
-        size = {
-            k: n
-            for word, t in zip(inputs.split(","), operands, strict=True)
-            for k, n in zip(word, t.shape, strict=True)
-        }
-        lost = [n for k, n in size.items() if k not in output]
-        gone = prod(self.resolution) in lost or all(lost.count(n) >= self.resolution.count(n) for n in self.resolution)
-        return "a contraction over samples, each counted the same" if gone else ""
-
-
-def _pixels(name: str, args: Any, kwargs: Any) -> str:
-    if name.startswith("conv"):
-        weight = args[1] if len(args) > 1 else kwargs.get("weight")
-        return (
-            "" if all(k == 1 for k in weight.shape[2:]) else "a convolution with kernels of a fixed number of samples"
-        )
-    return {
-        "pad": "padding by a number of samples",
-        "interpolate": "a resampling to a number of samples",
-        "unfold": "patches of a fixed number of samples",
-    }[name]
 
 
 # --- an example when none is given -----------------------------------------------------------------------------------

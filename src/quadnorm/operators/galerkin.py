@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from quadnorm.measures import Measure
-from quadnorm.operators.domain import Measured, check_placement, spatial_norm
+from quadnorm.operators.domain import Measured, check_placement, sample_weights, spatial_norm
 from quadnorm.operators.points import Samples
 from quadnorm.operators.pointwise import Pointwise, PointwiseMLP, affine
 
@@ -27,8 +27,8 @@ class GalerkinAttention(Measured):
     y_j is linear in x_j once G is known, so that the query, G and the output map are multiplied together first —
     small matrices — and applied to x in one product.
 
-    Shapes: x (B, C, N), places (1 or B, d, N), weights (1 or B, N) or None for equal ones → (B, C, N).
-    Initially q, k, v are 0.01·(Xavier + I), without bias.
+    Shapes: x (B, C, N), places (1 or B, d, N), weights (1 or B, N) → (B, C, N). Without weights, those of ``measure``
+    on a grid of the given ``shape``; without a shape, equal ones. Initially q, k, v are 0.01·(Xavier + I), without bias.
     """
 
     def __init__(self, width: int, heads: int, dim: int) -> None:
@@ -77,9 +77,18 @@ class GalerkinAttention(Measured):
         rr = torch.bmm(rw, r.transpose(1, 2)).unsqueeze(1).expand(-1, h, -1, -1)
         return scale * torch.cat([torch.cat([rr, rv], 3), torch.cat([kr, kv], 3)], 2)
 
-    def forward(self, x: Tensor, places: Tensor, weights: Tensor | None = None, residual: bool = False) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        places: Tensor,
+        weights: Tensor | None = None,
+        residual: bool = False,
+        shape: tuple[int, ...] | None = None,
+    ) -> Tensor:
         """y, or x + y."""
         B, C, _ = x.shape
+        if weights is None and shape is not None:
+            weights = sample_weights(self._measure, None, x, shape)
         G = self.moments(x, places, weights)
         out = self.out.weight.view(C, self.heads, -1).transpose(0, 1)  # (h, C, dim + d)
         M = out @ G.transpose(2, 3)  # (B, h, C, dim + d), acts on (places, q)
@@ -174,5 +183,5 @@ class GalerkinBlock(nn.Module):
 
     def forward(self, v: Tensor, s: Samples) -> Tensor:
         """(B, C, N) → (B, C, N)."""
-        v = s.normed(self.norm1, self.attention(v, s.places, s.weights, residual=True))
+        v = s.normed(self.norm1, self.attention(v, s.places, s.weights, residual=True, shape=s.shape))
         return s.normed(self.norm2, self.mlp(v, onto=v))

@@ -21,7 +21,7 @@ class Samples:
     field: Tensor  # (B, C, N)
     places: Tensor  # (1 or B, d, N)
     shape: tuple[int, ...]  # of the grid; (N,) for scattered points
-    weights: Tensor | None  # (1 or B, N), summing to 1; None: all equal
+    weights: Tensor | None  # (1 or B, N), summing to 1; None: each sum takes those of its own measure
     given: Tensor | None  # what the norms are given
 
     @staticmethod
@@ -44,9 +44,9 @@ class Samples:
         shape = grid_shape(x, channels, dim)
         field = x.flatten(2)
         places = positions(measure, placement, shape, x.device, x.dtype)[None]
-        w = sample_weights(measure, weights, field, shape)
         if weights is None:
-            return Samples(field, places, shape, w, None)
+            return Samples(field, places, shape, None, None)
+        w = sample_weights(measure, weights, field, shape)
         assert w is not None
         return Samples(_present(field, w), places, shape, w, w.expand(x.shape[0], -1).reshape(-1, *shape))
 

@@ -11,7 +11,15 @@ from torch.nn import functional as F
 
 from quadnorm._suggest import unknown
 from quadnorm.measures import Measure
-from quadnorm.operators.domain import Measured, check_placement, counting, present, spatial_norm, training_count
+from quadnorm.operators.domain import (
+    Measured,
+    check_placement,
+    counting,
+    present,
+    sample_weights,
+    spatial_norm,
+    training_count,
+)
 from quadnorm.operators.points import Samples
 from quadnorm.operators.pointwise import Pointwise, PointwiseMLP, affine
 
@@ -36,7 +44,8 @@ class SliceAttention(Measured):
 
     τ = 0.5; with ``learn_temperature`` it is a parameter.
 
-    Shapes: x (B, C, N), weights (1 or B, N) or None for equal ones → (B, C, N), plus ``onto`` if given.
+    Shapes: x (B, C, N), weights (1 or B, N) → (B, C, N), plus ``onto`` if given. Without weights, those of ``measure``
+    on a grid of the given ``shape``; without a shape, equal ones.
     """
 
     def __init__(self, width: int, heads: int, slices: int, learn_temperature: bool = False) -> None:
@@ -78,13 +87,21 @@ class SliceAttention(Measured):
         y: Tensor = self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(B, G, C))
         return y
 
-    def forward(self, x: Tensor, weights: Tensor | None = None, onto: Tensor | None = None, ndim: int = 2) -> Tensor:
-        """Y + onto; ``ndim`` is the number of axes of the grid that the samples lie on."""
+    def forward(
+        self,
+        x: Tensor,
+        weights: Tensor | None = None,
+        onto: Tensor | None = None,
+        shape: tuple[int, ...] | None = None,
+    ) -> Tensor:
+        """Y + onto."""
+        if weights is None and shape is not None:
+            weights = sample_weights(self._measure, None, x, shape)
         # The temperature divides the small matrix, not the field.
         assert self.slice.bias is not None
         weight, bias = self.slice.weight / self.temperature, self.slice.bias / self.temperature
         s = torch.softmax(affine(x, weight, bias), 1)  # (B, G, N)
-        t = self.attend(self.tokens(x, s, weights, ndim))
+        t = self.attend(self.tokens(x, s, weights, 1 if shape is None else len(shape)))
         return affine(s, t.transpose(1, 2), None, onto)
 
     def extra_repr(self) -> str:
@@ -186,6 +203,6 @@ class TransolverBlock(nn.Module):
 
     def forward(self, v: Tensor, s: Samples) -> Tensor:
         """(B, C, N) → (B, C, N)."""
-        v = self.attention(s.normed(self.norm1, v), s.weights, onto=v, ndim=len(s.shape))
+        v = self.attention(s.normed(self.norm1, v), s.weights, onto=v, shape=s.shape)
         y: Tensor = self.mlp(s.normed(self.norm2, v), onto=v)
         return y

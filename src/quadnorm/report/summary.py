@@ -94,11 +94,13 @@ class Card:
     def sentence(self) -> str:
         """What the card says, for whoever reads one sentence only."""
         native, far = (grid_name(n) for n in self.grids)
-        grown = [f"{self.lines[k].factor:.2f} times ({IN_WORDS[k]})" for k in TOLD if k in self.lines]
+        chosen = [k for k in TOLD if k in self.lines] or list(self.lines)[:4]
+        grown = [f"{self.lines[k].factor:.2f} times ({IN_WORDS.get(k, k)})" for k in chosen]
         best = min(self.lines.values(), key=lambda line: line.far)
-        told = f"at {far} the error is {', '.join(grown)} what it is at {native}. " if grown else ""
-        name = IN_WORDS.get(best.words, best.words)
-        return f"{self.title}, trained at {native}: {told}Smallest at {far}: {name}, {best.far:.2f} %."
+        return (
+            f"{self.title}, trained at {native}: at {far} the error is {', '.join(grown)} what it is at {native}. "
+            f"Smallest at {far}: {IN_WORDS.get(best.words, best.words)}, {best.far:.2f} %."
+        )
 
     @property
     def top(self) -> float:
@@ -127,7 +129,8 @@ def cards(library: Library, most: int = 4) -> list[Card]:
                 card.lines = {**lines, **card.lines}
     order = [words for _, _, words in USES]
     for card in made.values():
-        card.lines = {words: card.lines[words] for words in order if words in card.lines}
+        known = {words: card.lines[words] for words in order if words in card.lines}
+        card.lines = known or card.lines
     return list(made.values())
 
 
@@ -136,7 +139,16 @@ def _lines(results: Results, variant: Variant) -> dict[str, Line]:
     for method, evaluation, words in USES:
         if (pair := _pair(results, variant, method, evaluation)) is not None:
             found[words] = Line(words, styles([method])[method][0], *pair)
-    return found
+    if found:
+        return found
+    # A study that compares something else than the usual norms: its methods, by their own names.
+    looks = styles([m.label for m in variant.methods])
+    first = results.study.evaluations[0].name
+    return {
+        m.label: Line(m.label, looks[m.label][0], *pair)
+        for m in variant.methods[:6]
+        if (pair := _pair(results, variant, m.label, first)) is not None
+    }
 
 
 def _pair(results: Results, variant: Variant, method: str, evaluation: str) -> tuple[float, float] | None:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from importlib import import_module
 from itertools import groupby
+from math import inf
 from typing import Any
 
 from quadnorm.analysis.figures_style import FAINT, sheet, style
-from quadnorm.theory import Evidence, Series, Statement
+from quadnorm.theory import Check, Evidence, Series, Statement
 
 COLOURS = ("#009E73", "#D55E00", "#0072B2", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
 MARKERS = "os^DvPX"
 
 # Statements that have a drawing of their own: name → module:function, called with the evidence.
 DRAWINGS: dict[str, str] = {
+    "meshes-tensor": "quadnorm.analysis.figures_meshes:family_orders",
+    "meshes-simplices": "quadnorm.analysis.figures_meshes:family_orders",
+    "meshes-clouds": "quadnorm.analysis.figures_meshes:family_orders",
+    "meshes-sphere": "quadnorm.analysis.figures_meshes:family_orders",
+    "meshes-limits": "quadnorm.analysis.figures_meshes:family_orders",
     "meshes-strength": "quadnorm.analysis.figures_theory:bias_convergence",
     "mechanism": "quadnorm.analysis.figures_theory:nonuniform_mechanism",
 }
@@ -49,23 +55,41 @@ def _panel(axis: Any, head: str, members: list[Series]) -> None:
         line = [fit.coefficient * x**fit.exponent for x in series.x]
         axis.loglog(series.x, line, color=colour, lw=0.8)
     axis.set_title(head)
-    axis.set_xlabel(members[0].x_name)
-    axis.legend(fontsize=6.5)
+    axis.set_xlabel("spacing h" if members[0].x_name == "h" else members[0].x_name)
+    axis.minorticks_off()
+    ends = sorted({members[0].x[0], members[0].x[len(members[0].x) // 2], members[0].x[-1]})
+    axis.set_xticks(ends, [_fraction(x) for x in ends])
+    # Below the points, where nothing is: room for one line each.
+    low, high = axis.get_ylim()
+    axis.set_ylim(low * (low / high) ** (0.11 * (len(members) + 1)), high)
+    axis.legend(fontsize=6.5, loc="lower left", handletextpad=0.2, borderaxespad=0.2)
 
 
 def _label(name: str, fit: Any) -> str:
-    return f"{name}: {fit.coefficient:.2g}·h^{fit.exponent:.2f}"
+    return f"{name}: order {fit.exponent:.2f}"
+
+
+def _fraction(x: float) -> str:
+    return f"1/{1 / x:.0f}" if x < 0.6 else f"{x:g}"
 
 
 def _verdicts(statement: Statement, evidence: Evidence) -> Any:
-    """A statement without series, such as an identity: each number against the end of its range."""
+    """A statement without series, such as an identity: its numbers beside what they should be."""
     with style():
-        figure, axes = sheet(0.6 + 0.22 * len(evidence.checks))
+        figure, axes = sheet(0.6 + 0.24 * len(evidence.checks))
         axis = axes[0, 0]
-        for k, check in enumerate(evidence.checks):
-            axis.plot([check.low, check.high], [k, k], color=FAINT, lw=4, solid_capstyle="butt")
-            axis.plot(check.value, k, "o", color=COLOURS[0] if check.holds else COLOURS[1])
-        axis.set_yticks(range(len(evidence.checks)), [check.what for check in evidence.checks])
-        axis.invert_yaxis()
+        axis.axis("off")
         axis.set_title(statement.name)
+        axis.set(xlim=(0, 1), ylim=(len(evidence.checks) - 0.5, -0.5))
+        for k, check in enumerate(evidence.checks):
+            axis.plot(0.01, k, "os"[not check.holds], color=COLOURS[not check.holds])
+            axis.text(0.03, k, check.what, va="center")
+            axis.text(0.75, k, f"{check.value:.3g}", va="center", ha="right")
+            axis.text(0.8, k, _expected(check), va="center", color=FAINT)
         return figure
+
+
+def _expected(check: Check) -> str:
+    if check.low == check.high:
+        return f"expected {check.low:g}"
+    return f"expected at least {check.low:g}" if check.high == inf else f"expected {check.low:g} to {check.high:g}"

@@ -67,7 +67,8 @@ def _rows(evidence: Evidence) -> Any:
     columns = list(dict.fromkeys(key for row in evidence.rows for key in row))
     table = _table(columns[0], columns[1:])
     for row in evidence.rows:
-        table.add_row(*(_cell(row.get(column)) for column in columns))
+        digits = 3 if len(columns) < 10 else 2  # a wide table has to fit a terminal of 80 columns
+        table.add_row(*(_cell(row.get(column), digits) for column in columns))
     return table
 
 
@@ -92,7 +93,7 @@ def _range(check: Check) -> str:
     return f"≤ {check.high:g}" if check.low in (0.0, float("-inf")) else f"{check.low:g}…{check.high:g}"
 
 
-def _cell(value: object) -> str:
+def _cell(value: object, digits: int = 3) -> str:
     if value is None:
         return ""
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)

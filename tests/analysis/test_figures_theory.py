@@ -59,3 +59,18 @@ def test_the_mechanism_shows_the_means_and_both_sums():
 def test_statements_with_a_drawing_of_their_own_get_it(name):
     titles = {axis.get_title(loc="left") for axis in draw(statement(name), Evidence()).axes}
     assert titles & {"bias divided by", "f  difference d − e"}
+
+
+def test_orders_of_families_stand_at_their_lines():
+    """A panel for each family, its lines the series and its numbers their fitted orders, none on another."""
+    evidence = statement("meshes-sphere").measure()
+    figure = draw(statement("meshes-sphere"), evidence)
+    assert [axis.get_title(loc="left") for axis in figure.axes] == ["latlon", "latlon-cells"]
+    for axis in figure.axes:
+        members = [s for s in evidence.series if s.name.split(", ")[0] == axis.get_title(loc="left")]
+        assert [tuple(line.get_ydata()) for line in axis.lines] == [s.y for s in members]
+        assert [float(t.get_text().replace("−", "-")) for t in axis.texts] == pytest.approx(
+            [s.fit.exponent for s in members], abs=0.006
+        )
+        heights = np.sort(np.log([t.xy[1] for t in axis.texts]))
+        assert np.diff(heights).min() > 0.05 * np.log(axis.get_ylim()[1] / axis.get_ylim()[0])

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from synthetic_records import write_records
 
-from quadnorm.analysis import export as export_module
 from quadnorm.analysis.comparisons import Place, compare_at, here, runs_at
 from quadnorm.analysis.derived import derived_table, table_names
 from quadnorm.analysis.results import Library, printed_variant
@@ -137,15 +136,3 @@ def test_smoke_runs_and_mixed_data_are_not_compared(tmp_path):
     write_records(s, tmp_path / "mixed")
     write_records(s, tmp_path / "mixed", keep=lambda run: run.seed == 0, data="other")
     assert compare_at(Library([tmp_path / "mixed"]), Place("tost", "main", 64, "BlendQuadNorm")) is None
-
-
-def test_export_writes_every_table_in_every_form(tmp_path, monkeypatch):
-    monkeypatch.setattr(export_module, "save_figures", lambda library, folder: [])  # drawn in the tests of figures
-    write_records(study("tost").at("desk"), tmp_path / "records")
-    made = export_module.export(tmp_path / "records", tmp_path / "out")
-    names = {p.name for p in made}
-    assert {
-        f"{name}.{end}" for name in ("tost", "tost-derived", "effect-sizes") for end in ("md", "csv", "tex", "html")
-    } <= names
-    assert len(names) == len(made)
-    assert all(p.stat().st_size for p in made)

@@ -1,21 +1,21 @@
 """Figures: what they show against calculus, what they need, and that files and page text come out whole."""
 
 import re
-import shutil
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from synthetic_records import write_records
+from synthetic_records import write_records, write_weights
 
 from quadnorm.analysis import figures, figures_fields, figures_transfer
-from quadnorm.analysis.figures import DRAWINGS, draw, drawing, figure_names, save_figures
+from quadnorm.analysis.figures import DRAWINGS, attempt, draw, drawing, figure_names, save_figures
 from quadnorm.analysis.figures_style import INK, inline_svg, save
 from quadnorm.analysis.palette import styles
 from quadnorm.analysis.results import Library
-from quadnorm.studies import study
-from quadnorm.studies.records import folder_of, task_of
-from quadnorm.studies.runner import run_study, select
+from quadnorm.studies import study, study_names
+from quadnorm.studies.records import task_of
+from quadnorm.training import train
 
 RECORDED = ("anchored-crossres", "extreme-crossres", "deep-crossres", "error-decomp", "demo")
 WITH_WEIGHTS = ("demo", "galerkin-varcoeff", "transolver-varcoeff", "galerkin-elasticity-4x")
@@ -23,22 +23,16 @@ WITH_WEIGHTS = ("demo", "galerkin-varcoeff", "transolver-varcoeff", "galerkin-el
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    """Records at the desk preset. The weights are of two tiny models trained here; any model will do for a picture."""
+    """Records at the desk preset. The weights are of a tiny model trained here; any model will do for a picture."""
     root, small = tmp_path_factory.mktemp("records"), tmp_path_factory.mktemp("small")
     for name in (*RECORDED, *WITH_WEIGHTS):
         write_records(study(name).at("desk"), root, test=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("QUADNORM_CACHE", str(small / "cache"))
-        tiny = select(study("galerkin-elasticity-4x").at("smoke"), [0], ["LayerNorm", "QuadNorm"])
-        run_study(tiny, small, workers=1, threads=1)
-        weights = {
-            r.method.label: folder_of(small, task_of(r, tiny.evaluations)) / "best.safetensors" for r in tiny.runs()
-        }
+        tiny = study("galerkin-elasticity-4x").at("smoke")
+        train(dict(task_of(next(tiny.runs()), tiny.evaluations).config), small, progress=False)
         for name in WITH_WEIGHTS:
-            s = study(name).at("desk")
-            for run in s.runs():
-                if run.seed == 0 and run.method.label in weights:
-                    shutil.copy(weights[run.method.label], folder_of(root, task_of(run, s.evaluations)))
+            write_weights(study(name).at("desk"), root, ("LayerNorm", "QuadNorm"), small / "best.safetensors")
         yield Library([root])
 
 
@@ -79,7 +73,43 @@ def test_figures_of_records_need_records(tmp_path, monkeypatch):
     library = Library([tmp_path])
     assert all(d.draw(library) is None for d in DRAWINGS if d.needs)
     monkeypatch.setattr(figures, "DRAWINGS", (drawing("transfer"), drawing("nonuniform-bias")))
-    assert [p.name for p in save_figures(library, tmp_path)] == ["nonuniform-bias.svg", "nonuniform-bias.png"]
+    made, missing = save_figures(library, tmp_path)
+    assert [p.name for p in made] == ["nonuniform-bias.svg", "nonuniform-bias.png"]
+    assert set(missing) == {"transfer"}
+    assert missing["transfer"].endswith("quadnorm study run anchored-crossres --preset desk")
+
+
+def test_a_figure_that_fails_says_why_and_is_tried_once(tmp_path, monkeypatch):
+    tried = []
+
+    def broken(library):
+        tried.append(library)
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(figures, "DRAWINGS", (replace(drawing("slope"), draw=broken),))
+    library = Library([tmp_path])
+    assert [attempt("slope", library) for _ in range(2)] == [(None, "OSError: the disk is gone")] * 2
+    assert len(tried) == 1
+    assert save_figures(library, tmp_path) == ([], {"slope": "OSError: the disk is gone"})
+
+
+def test_weights_that_cannot_be_read_cost_their_figure_only(tmp_path):
+    for folder in write_records(study("demo").at("desk"), tmp_path, test=1):
+        (folder / "best.safetensors").write_bytes(b"not weights")
+    figure, why = attempt("prediction", Library([tmp_path]))
+    assert figure is None
+    assert "best.safetensors" in why
+
+
+def test_slopes_are_beside_the_lines(library, drawn):
+    """The legend names every method in both uses and covers nothing that is drawn."""
+    figure = drawn["slope"]
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert not legend.get_window_extent().overlaps(figure.axes[0].get_window_extent())
+    methods = library.results("anchored-crossres").study.variants[0].methods
+    words = [text.get_text().rsplit(":", 1)[0] for text in legend.get_texts()]
+    assert words == [m.label + use for m in methods for use in ("", ", anchored")]
 
 
 def test_fields_need_weights(tmp_path):
@@ -122,8 +152,8 @@ def test_curves_carry_the_means_of_the_records(library, drawn):
 
 
 def test_files_do_not_depend_on_the_day(library, tmp_path):
-    first = save(draw("schematic", library), tmp_path / "a")[0].read_text()
-    assert first == save(draw("schematic", library), tmp_path / "b")[0].read_text()
+    first = save(draw("slope", library), tmp_path / "a")[0].read_text()
+    assert first == save(draw("slope", library), tmp_path / "b")[0].read_text()
 
 
 def test_methods_keep_their_colour_and_differ_in_marker():
@@ -131,3 +161,10 @@ def test_methods_keep_their_colour_and_differ_in_marker():
     looks = styles(usual)
     assert len({c for c, _ in looks.values()}) == len({m for _, m in looks.values()}) == 7
     assert styles(["QuadNorm", "LayerNorm"])["LayerNorm"] == looks["LayerNorm"]
+
+
+def test_no_two_methods_of_a_study_look_alike():
+    for name in study_names():
+        for v in study(name).variants:
+            looks = styles([m.label for m in v.methods])
+            assert len(set(looks.values())) == len({c for c, _ in looks.values()}) == len(v.methods), name

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from quadnorm.operators import GalerkinTransformer, Transolver
-from quadnorm.training import TrainConfig, evaluate, load_model, train
+from quadnorm.training import TrainConfig, evaluate, load_model, save_anchored, train
 from quadnorm.training.data import problem_of, samples
 from quadnorm.training.evaluation import evaluate_model
 from quadnorm.training.losses import grid_weights, placement_weights, relative_l2, weights_of
@@ -149,6 +149,11 @@ def test_from_config_to_errors(tmp_path: Path, loss):
     assert found[9].plain != pytest.approx(by_hand.tolist(), rel=1e-3)
     with pytest.raises(ValueError, match="no grid to resample"):
         evaluate_model(model, made, [6], how="bicubic", source=9)
+    assert evaluate(tmp_path, [9], view={"mesh": "boundary"})[9].plain != found[9].plain
+    with pytest.raises(ValueError, match="unknown way to look at the same instances 'modes'"):
+        evaluate(tmp_path, [9], view={"modes": 3})
+    with pytest.raises(ValueError, match="trained on meshes"):
+        save_anchored(tmp_path, tmp_path / "anchored.safetensors", 6)
 
 
 def test_the_two_losses_train_different_weights(tmp_path: Path):

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from quadnorm.cli.options import grid, table
+from quadnorm.cli.options import grid, parameters, table
 
 Split = Literal["train", "val", "test"]
 
@@ -46,13 +46,22 @@ def evaluate(
     split: Annotated[Split, typer.Option(help="Which samples.")] = "test",
     which: Annotated[str, typer.Option(help="best or last weights.")] = "best",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write every sample's error as JSON.")] = None,
+    param: Annotated[
+        list[str] | None, typer.Option("--param", "-p", help="Look at the instances in another way: mesh=boundary.")
+    ] = None,
 ) -> None:
     """Errors of a trained model at other resolutions: `quadnorm eval run --resolution 64 128 256`."""
     from quadnorm.training import evaluate as run
 
     grids = [grid(r) for r in [*(resolution or []), *(more or [])]]
     found = run(
-        checkpoint, grids or None, which=which, how=how, source=None if source is None else grid(source), split=split
+        checkpoint,
+        grids or None,
+        which=which,
+        how=how,
+        source=None if source is None else grid(source),
+        split=split,
+        view=parameters(param or []),
     )
     rows = [
         (str(e.grid), f"{100 * e.mean:.3f} %", f"{100 * e.weighted_mean:.3f} %", str(len(e.plain))) for e in found.grids

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -16,7 +15,7 @@ from quadnorm.adapt.carry import carry
 from quadnorm.adapt.scattered import linear_map
 from quadnorm.studies.study import Evaluation
 from quadnorm.training import TrainConfig
-from quadnorm.training.data import problem_of, samples
+from quadnorm.training.data import problem_of, samples, viewed
 from quadnorm.training.losses import POINTS, grid_weights, relative_l2, weights_of
 
 PARTS = ("norms", "kernels", "all")
@@ -31,7 +30,7 @@ def errors_of(model: nn.Module, config: TrainConfig, evaluation: Evaluation, gri
     units of the truth's energy: it tells an error of the model from content that a coarse grid cannot carry.
     """
     trained = problem_of(config)
-    p = replace(trained, **dict(evaluation.view))
+    p = viewed(trained, dict(evaluation.view))
     shape = p.shape(grid)
     native = trained.shape(config.resolutions.train[0])
     x, y = samples(config, "test", [grid], p)[grid]

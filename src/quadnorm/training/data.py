@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from quadnorm._suggest import unknown
 from quadnorm.problems import Problem, problem
 from quadnorm.training.config import TrainConfig
 
@@ -25,6 +26,18 @@ def problem_of(config: TrainConfig) -> Problem:
         return problem(config.problem.name, **config.problem.params)
     except TypeError as error:
         raise ValueError(f"problem.params: {error}") from error
+
+
+def viewed(p: Problem, view: Mapping[str, Any]) -> Problem:
+    """The same instances looked at in another way: the problem with some of its ``views`` changed.
+
+    >>> viewed(problem("poisson-mesh"), {"mesh": "boundary"}).mesh
+    'boundary'
+    """
+    for name in view:
+        if name not in p.views:
+            raise ValueError(f"{p.name}: " + unknown("way to look at the same instances", name, p.views))
+    return replace(p, **view)
 
 
 def samples(

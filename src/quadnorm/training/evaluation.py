@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -17,7 +17,7 @@ from quadnorm._suggest import unknown
 from quadnorm.problems import Problem
 from quadnorm.training.atomic import write_atomic
 from quadnorm.training.config import TrainConfig
-from quadnorm.training.data import Grid, Split, problem_of, samples
+from quadnorm.training.data import Grid, Split, problem_of, samples, viewed
 from quadnorm.training.loop import device_of, errors, name
 from quadnorm.training.losses import POINTS, grid_weights
 from quadnorm.training.resample import METHODS, resample
@@ -83,6 +83,7 @@ def evaluate(
     how: str = "exact",
     source: Grid | None = None,
     split: Split = "test",
+    view: Mapping[str, Any] | None = None,
 ) -> Evaluation:
     """Errors of the model in a run's folder or checkpoint file at ``resolutions`` (default: those of its config).
 
@@ -92,9 +93,10 @@ def evaluate(
             grid; ``bicubic`` interpolates those of any source grid. The last two do so for input and truth alike.
         source: the grid that samples are taken from; default the problem's own fine grid, where it has one.
         split: ``test``, ``val`` or ``train``.
+        view: parameters of the problem that change how its instances are looked at, such as ``{"mesh": "boundary"}``.
     """
     model, config = load_model(where, which)
-    return evaluate_model(model, config, resolutions, how=how, source=source, split=split)
+    return evaluate_model(model, config, resolutions, how=how, source=source, split=split, view=view)
 
 
 def evaluate_model(
@@ -105,9 +107,10 @@ def evaluate_model(
     how: str = "exact",
     source: Grid | None = None,
     split: Split = "test",
+    view: Mapping[str, Any] | None = None,
 ) -> Evaluation:
     """As :func:`evaluate`, for a model in memory: one that was anchored, converted, or is no module at all."""
-    p = problem_of(config)
+    p = viewed(problem_of(config), view or {})
     grids = list(config.test_resolutions if resolutions is None else resolutions)
     if how not in WAYS:
         raise ValueError(unknown("way to evaluate", how, WAYS))

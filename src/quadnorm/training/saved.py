@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from quadnorm.training.checkpoint import read_checkpoint, write_checkpoint
 from quadnorm.training.config import TrainConfig
 from quadnorm.training.loop import State
+from quadnorm.training.losses import POINTS
 from quadnorm.training.model import Normalised, Sizes, build_model
 from quadnorm.training.read import checked
 from quadnorm.training.versions import environment
@@ -156,6 +157,11 @@ def save_anchored(
     if "anchored" in saved.info:
         raise ValueError(f"{saved.path} is anchored already, at {saved.info['anchored'].get('resolution')}")
     placement = placement or saved.sizes.placement
+    if placement == POINTS:
+        raise ValueError(
+            f"{saved.path} was trained on meshes, and a model is anchored to a grid; on meshes train with control "
+            f"volumes instead (operator.params.norm=quad operator.params.measure=trapezoid)"
+        )
     made = anchor(saved.model().eval(), resolution, placement)
     tensors = {k: v for k, v in saved.tensors.items() if k.startswith("model.")}
     write_checkpoint(Path(out), tensors, {**saved.info, "anchored": {"resolution": resolution, "placement": placement}})

@@ -88,7 +88,7 @@ def test_it_is_the_weighted_softmax():
 
 
 def test_encoder_layers_do_not_go_around_the_attention():
-    """In eval mode PyTorch's encoder layer calls a fused kernel and skips its attention module, unless it is watched."""
+    """In eval mode the encoder layer calls a fused kernel and skips its attention module, unless it is watched."""
 
     class Encoder(nn.Module):
         def __init__(self):

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+import quadnorm
 from quadnorm.adapt import anchor, at_native, audit
 from quadnorm.adapt.commute import Restriction
 from quadnorm.operators import FNO, GalerkinTransformer, Transolver
@@ -149,11 +150,29 @@ def test_table_frame_figure_and_page(tmp_path):
     assert "error against the targets" in text
     frame = result.to_frame()
     assert list(frame["name"]) == ["", "0", "1", "2"]
-    assert len(result.figure().axes) == 2
+    assert [a.get_title() for a in result.figure().axes] == [
+        "discrepancy of the output",
+        "by module",
+        "error against the targets",
+    ]
+    assert len(audit(network(nn.GroupNorm(1, 4)), smooth, [9, 17]).figure().axes) == 2  # no targets, no errors
+    assert "introduced: what the module itself does" in text
+    assert result.rows[0].cause == "that of its parts"
     page = result.html(tmp_path / "audit.html")
     assert (tmp_path / "audit.html").read_text(encoding="utf-8") == page
     assert page.count("data:image/png;base64,") == 1
     assert "http" not in page
+    assert "NaN" not in page
+
+
+def test_the_recommendation_can_be_typed():
+    """The last line is Python that runs."""
+    model = network(nn.GroupNorm(1, 4))
+    for sizes in ([9, 17, 33], [(9, 9), (17, 17), (33, 33)]):
+        how = str(audit(model, lambda n: smooth(n if isinstance(n, int) else n[0]), sizes)).splitlines()[-1]
+        names = {"quadnorm": quadnorm, "model": model}
+        fixed = eval(how.removeprefix("  in Python: "), names)
+        assert "anchored at 9×9" in fixed.anchor_report.title
 
 
 def test_the_model_is_untouched():

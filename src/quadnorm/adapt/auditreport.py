@@ -15,6 +15,15 @@ from typing import Any
 from quadnorm.adapt.gridcheck import GridCheck
 from quadnorm.adapt.report import Entry, table
 
+LEGEND = """\
+  introduced: what the module itself does to the change of grid; cumulative: with all that came before it
+  alone: the model's output if everything but this module is anchored; fixed: if only this module is"""
+HOW = {
+    "anchor": "quadnorm.anchor(model, {grid})",
+    "at_native": "quadnorm.at_native(model, {grid})",
+    "detail": "quadnorm.anchor(model, {grid}, detail=True)",
+}
+
 
 @dataclass
 class Row:
@@ -37,7 +46,9 @@ class Row:
         if self.action == "left":
             return self.why
         if self.action != "anchored":
-            return "unknown; its parts are functional calls" if self.introduced else ""
+            if self.container:
+                return "that of its parts" if self.introduced else ""
+            return "unknown: a sum in a functional call or in a module without a rule" if self.introduced else ""
         kind = self.kind.lower()
         if "spectral" in kind:
             return "the FFT's period and the boundary mass move with n"
@@ -52,6 +63,8 @@ class Row:
         """What would fix it."""
         if self.action == "anchored":
             return "anchor" + (", or train with QuadNorm" if "norm" in self.kind.lower() else "")
+        if self.container and self.action != "left":
+            return ""
         return "at_native" if self.action == "left" or self.introduced else ""
 
 
@@ -104,7 +117,7 @@ class Audit:
         if self.smoothed is not None and self.smoothed < total / 2:
             return f"{words}, but {self.smoothed:.3%} for an input without fine scales: aliasing of the input"
         if p is not None and p > 1.7:
-            return f"{words}: the sums' own error on smooth fields"
+            return f"{words}: what sums that are exact to O(h²) leave"
         left = ", ".join(e.name or "(model)" for e in self.left)
         return f"{words}: " + (f"the modules left ({left})" if left else "aliasing of the activations")
 
@@ -187,6 +200,7 @@ class Audit:
         body = [_cells(r) for r in self.leaks]
         parts = [self._headline()]
         parts.append(table(head, body) if body else "no module introduces more than rounding")
+        parts += [LEGEND] if body else []
         if self.errors:
             rows = [[way, *(f"{v:.3%}" for v in values)] for way, values in self.errors.items()]
             parts.append("\nerror against the targets\n" + table(["", *self.resolutions], rows))
@@ -195,7 +209,16 @@ class Audit:
         if self.grid is not None:
             parts.append(f"data: {self.grid}")
         parts.append(f"input: {self.detail:.2%} of the finest input lies between the training grid's samples")
-        return "\n".join([*parts, f"recommended: {self.recommendation}"])
+        parts.append(f"recommended: {self.recommendation}")
+        choice = self.recommendation.replace(",", ":").split(":")[0]
+        if choice in HOW:
+            parts.append(f"  in Python: {HOW[choice].format(grid=self.sizes)}")
+        return "\n".join(parts)
+
+    @property
+    def sizes(self) -> str:
+        """The training grid as one would type it."""
+        return self.resolutions[0] if "×" not in self.resolutions[0] else f"({self.resolutions[0].replace('×', ', ')})"
 
     def _headline(self) -> str:
         lines = [f"output at {', '.join(self.resolutions)}, relative to {self.resolutions[0]}"]
@@ -206,17 +229,23 @@ class Audit:
         return "\n".join(lines)
 
     def figure(self) -> Any:
-        """A matplotlib figure: discrepancy over spacing, and what each module introduces."""
+        """A matplotlib figure: discrepancy by resolution, what each module introduces, errors if there are targets."""
         try:
             figures = import_module("matplotlib.figure")
         except ImportError:
             raise ImportError("Audit.figure needs matplotlib: pip install 'quadnorm[bench]'") from None
-        fig = figures.Figure(figsize=(10, 3.8), layout="constrained")
-        left, right = fig.subplots(1, 2)
+        panels = 3 if self.errors else 2
+        fig = figures.Figure(figsize=(5 * panels, 3.8), layout="constrained")
+        left, right, *more = fig.subplots(1, panels)
         for way, values in self.totals.items():
             left.plot(self.resolutions, [100 * v for v in values], "o-", label=way)
         left.set(xlabel="resolution", ylabel=f"% away from {self.resolutions[0]}", title="discrepancy of the output")
         left.legend()
+        for axes in more:
+            for (way, values), mark in zip(self.errors.items(), "os^d", strict=True):
+                axes.plot(self.resolutions, [100 * v for v in values], f"{mark}-", label=way)
+            axes.set(xlabel="resolution", ylabel="relative L² error, %", title="error against the targets")
+            axes.legend()
         leaks = self.leaks[:12][::-1]
         right.barh([r.name or "(model)" for r in leaks], [100 * (r.introduced or 0) for r in leaks])
         right.set(xlabel="% introduced at the finest grid", title="by module")
@@ -227,13 +256,15 @@ class Audit:
         buffer = io.BytesIO()
         self.figure().savefig(buffer, format="png", dpi=120)
         picture = base64.b64encode(buffer.getvalue()).decode()
-        frame = self.to_frame().to_html(index=False, float_format=lambda v: f"{v:.3g}", border=0)
+        frame = self.to_frame().drop(columns="container").replace({"name": {"": "(model)"}})
+        shares = dict.fromkeys(("introduced", "cumulative", "alone", "fixed"), "{:.3%}".format)
+        rows = frame.to_html(index=False, formatters={**shares, "order": "{:.1f}".format}, border=0, na_rep="")
         page = (
             "<!doctype html><meta charset='utf-8'><title>quadnorm audit</title>"
             "<style>body{font:15px sans-serif;max-width:72em;margin:2em auto}td,th{padding:.2em .6em;text-align:left}"
             "pre{background:#f5f5f5;padding:1em;overflow-x:auto}img{max-width:100%}</style>"
             f"<h1>Resolution audit</h1><pre>{html.escape(str(self))}</pre>"
-            f"<img alt='discrepancy' src='data:image/png;base64,{picture}'><h2>All modules</h2>{frame}\n"
+            f"<img alt='discrepancy' src='data:image/png;base64,{picture}'><h2>All modules</h2>{rows}\n"
         )
         if path is not None:
             Path(path).write_text(page, encoding="utf-8")

@@ -28,7 +28,7 @@ def anchor(
 
     made = save_anchored(checkpoint, out, grid(resolution), placement, which)
     print(made.anchor_report)
-    print(out)
+    print(f"written to {out}; its errors at other grids: quadnorm eval {out} --resolution 65 129")
 
 
 def audit(
@@ -60,7 +60,9 @@ def audit(
     print(found)
     if out is not None:
         out.write_text(found.html(), encoding="utf-8")
-        print(out)
+        print(f"written to {out}")
+    if ":" not in model and found.recommendation.startswith("anchor"):
+        print(f"  as a command: quadnorm anchor {model} --resolution {(resolution or [''])[0]} -o OUT")
 
 
 def _made(text: str) -> Any:

@@ -22,7 +22,8 @@ class PoissonMesh(MeshProblem):
     function is evaluated at the vertices, so every mesh sees the same u. Relative L² error against the series
     û = f̂/(π²(m²+n²)) about 10⁻⁵; order 3 observed as the squares are refined. Quadratic triangles on the random meshes
     themselves converge to it.
-    Cost: about 5 ms to solve on one core (after 0.3 s once), 3 ms to look at 32² vertices, 12 ms at 64²; 75 KB on disk.
+    Cost: about 3 ms to solve on one busy core (after 0.5 s once); to look at 32² vertices 10 ms, at 64² 45 ms, nearly
+    all of it for the triangulation; 75 KB on disk.
     Left open by the paper: it names meshes as future work. Chosen: as above.
     """
 

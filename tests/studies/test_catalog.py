@@ -27,7 +27,7 @@ from quadnorm.studies import (
     study,
     study_names,
 )
-from quadnorm.studies.estimate import STEP, step_seconds
+from quadnorm.studies.estimate import STEP, StepCost, step_seconds
 from quadnorm.studies.paper import NOT_EXPERIMENTAL
 from quadnorm.studies.study import PRESETS
 from quadnorm.training.config import LEARNING_RATES, TrainConfig
@@ -284,8 +284,9 @@ def tiny(**changes) -> Study:
     return Study(name="tiny", title="", theme="", variants=(replace(v, **changes),), seeds=(0, 1, 2))
 
 
-def test_estimate_by_hand():
+def test_estimate_by_hand(monkeypatch):
     """6 runs: 100 steps of 0.3 s, 10 validations of 2 batches of 0.1 s, 3 test batches of 0.1 + 1/3 s; 300 samples."""
+    monkeypatch.setitem(STEP, "fno", StepCost(0.3, 1.0, width=32, layers=4))
     e = estimate(tiny())
     assert e.runs == 6
     assert e.training == pytest.approx(6 * 30)
@@ -298,7 +299,8 @@ def test_estimate_by_hand():
 
 def test_steps_of_several_grids_share_an_epoch():
     one, two = estimate(tiny()), estimate(tiny(train=(32, 64)))
-    assert two.training == pytest.approx(one.training * (0.3 + 1.0) / 2 / 0.3)
+    cost = STEP["fno"]
+    assert two.training == pytest.approx(one.training * (cost.at_32 + cost.at_64) / 2 / cost.at_32)
 
 
 def test_step_cost_meets_the_measured_grids_and_grows():

@@ -18,7 +18,7 @@ UPSAMPLE_FOURIER = Evaluation(
 CROP_PAD = Evaluation("crop-pad", "fixed band, cropped and padded", route="crop-pad", interpolation="fourier")
 
 _RESOLUTIONS = (32, 64, 128, 256)
-_COARSE = Desk(epochs=16, train=200, test=20, width=0.5)
+_COARSE = Desk(epochs=22, train=200, test=20, width=0.5)
 
 
 _ATTENTION_ROWS = ("LayerNorm", "QuadNorm", "quadrature everywhere")
@@ -70,8 +70,8 @@ STUDIES = (
         theme="ours",
         variants=(
             _everywhere("fno", EXTREME.desk, {"kernel": "quadrature"}),
-            _everywhere("galerkin", replace(_COARSE, epochs=16, methods=_ATTENTION_ROWS), {}),
-            _everywhere("transolver", replace(_COARSE, epochs=16, methods=_ATTENTION_ROWS), {}),
+            _everywhere("galerkin", replace(_COARSE, methods=_ATTENTION_ROWS), {}),
+            _everywhere("transolver", replace(_COARSE, methods=_ATTENTION_ROWS), {}),
         ),
         seeds=seeds(10),
         notes=("Layer mode is what a user of LayerNorm would change to; instance mode is the paper's QuadNorm.",),

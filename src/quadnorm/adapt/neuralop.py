@@ -288,12 +288,14 @@ RULES[embeddings.GridEmbedding2D] = coordinates_rule
 RULES[padding.DomainPadding] = padding_rule
 
 
-try:  # SFNO's layer; neuraloperator offers it only where torch-harmonics is installed
+try:  # SFNO's layer; neuraloperator offers it, and SFNO, only where torch-harmonics is installed
     from neuralop.layers.spherical_convolution import SphericalConv
 except ImportError:
     pass
 else:
-    RULES[SphericalConv] = lambda module, place: unchanged("spherical harmonics by quadrature: no counting, no period")
+    RULES[SphericalConv] = lambda module, place: unchanged(
+        "spherical harmonics by torch-harmonics' quadrature: no counting, no period"
+    )
 
 
 # --- training with QuadNorm ------------------------------------------------------------------------------------------

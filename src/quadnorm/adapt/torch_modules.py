@@ -36,7 +36,8 @@ def grid_of(measure: Anchored, spatial: Shape) -> Shape:
     """The grid's shape, also where a module sees all samples along one axis.
 
     N samples in a row are taken as a grid with the training grid's proportions: intervals n−1 (samples n on
-    cell-centred, periodic and left axes) in the same ratio on all axes.
+    cell-centred, periodic and left axes) in the same ratio on all axes. That needs the number itself: a traced module
+    that sees samples in a row has one trace for each size.
     """
     d = len(measure.anchor)
     if len(spatial) == d or len(spatial) != 1:
@@ -50,8 +51,9 @@ def grid_of(measure: Anchored, spatial: Shape) -> Shape:
     bounds = [base[0] * (N / prod(sizes)) ** (1 / d) for sizes in (base, measure.anchor)]
     for lead in range(max(1, floor(min(bounds))), ceil(max(bounds)) + 1):
         sizes = [b * lead / base[0] + e for b, e in zip(base, ends, strict=True)]
-        if all(isclose(s, round(s), abs_tol=1e-9) for s in sizes) and prod(round(s) for s in sizes) == N:
-            return tuple(round(s) for s in sizes)
+        whole = [round(s) for s in sizes]
+        if all([isclose(s, n, abs_tol=1e-9) for s, n in zip(sizes, whole, strict=True)]) and prod(whole) == N:
+            return tuple(whole)
     raise ValueError(
         f"{N} samples in a row do not make a grid with the proportions of the training grid "
         f"{'×'.join(map(str, measure.anchor))}; keep the grid's axes, as (B, C, *spatial)"

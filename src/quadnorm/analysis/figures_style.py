@@ -66,20 +66,43 @@ def sheet(height: float, rows: int = 1, columns: int = 1, width: float = WIDTH, 
 
 def save(figure: Any, stem: Path) -> tuple[Path, Path]:
     """``stem.svg`` and ``stem.png``."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     stem = Path(stem)
     stem.parent.mkdir(parents=True, exist_ok=True)
     made = stem.with_suffix(".svg"), stem.with_suffix(".png")
+    # The canvases print at once; savefig would first draw everything once more, to measure it.
     with style():
-        figure.savefig(made[0], metadata={"Date": None})
-        figure.savefig(made[1], dpi=220)
+        _print_svg(figure, made[0])
+        dpi, figure.dpi = figure.dpi, 220
+        canvas: Any = FigureCanvasAgg(figure)
+        canvas.print_png(made[1])
+        figure.dpi = dpi
     return made
+
+
+def _print_svg(figure: Any, out: Any) -> None:
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    dpi = figure.dpi
+    canvas: Any = FigureCanvasSVG(figure)
+    canvas.print_svg(out, metadata={"Date": None})
+    figure.dpi = dpi  # which printing leaves at SVG's 72
+    # Places are shares of the sheet: found once, they hold for every further print.
+    figure.set_layout_engine("none")
 
 
 def inline_svg(figure: Any, name: str) -> str:
     """SVG text for an HTML page: no prolog, transparent, ink as the page's, ids of its own."""
     out = io.StringIO()
+    patches = [figure.patch, *(axis.patch for axis in figure.axes)]
+    shown = [patch.get_visible() for patch in patches]
     with style():
-        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
+        for patch in patches:
+            patch.set_visible(False)
+        _print_svg(figure, out)
+        for patch, visible in zip(patches, shown, strict=True):
+            patch.set_visible(visible)
     text = out.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)

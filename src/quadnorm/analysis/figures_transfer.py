@@ -189,7 +189,7 @@ def _depth(library: Library, axis: Any) -> None:
     axis.set_xticks([0, 1], [p[0] for p in places])
     axis.set_xlim(-0.6, 1.6)
     axis.set_ylabel("LayerNorm / QuadNorm")
-    axis.set_title("depth: ratio of degradations (dotted: paper)")
+    axis.set_title("depth: degradations (dotted: paper)")
     axis.margins(y=0.1)
 
 

@@ -117,7 +117,7 @@ def test_parts_exist_and_names_are_unique(s):
     assert len({e.name for e in s.evaluations}) == len(s.evaluations)
     for v in s.variants:
         assert v.problem in PROBLEMS
-        assert v.budget.lr == LEARNING_RATES[v.operator]
+        assert v.budget.lr == (1e-3 if s.name == "mesh-transfer" else LEARNING_RATES[v.operator])  # its note says why
         assert len({m.label for m in v.methods}) == len(v.methods)
         assert len({json.dumps([m.norm, dict(m.operator)]) for m in v.methods}) == len(v.methods)
         for m in v.methods:

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from quadnorm.cli.app import run
-from quadnorm.theory import means
+from quadnorm.analysis.figures_evidence import draw
+from quadnorm.theory import Evidence, means, statement
 
 
 def test_tables(capsys):
@@ -33,6 +34,17 @@ def test_figures(name, tmp_path, capsys):
     for suffix in ("svg", "png"):
         assert (tmp_path / "made" / f"{name}.{suffix}").stat().st_size > 5000
     assert "order 2.0" in (tmp_path / "made" / f"{name}.svg").read_text() or name == "periodic"
+
+
+def test_the_bounds_drawing_shows_every_block():
+    names = ("L_T", "L_N", "C_T", "C_N", "C_σ", "e_L", "bound", "C_N₁", "e_L₁", "bound₁")
+    rows = tuple({"L": str(L), **{name: 0.1 * L for name in names}} for L in range(1, 17))
+    left, right = draw(statement("transfer"), Evidence(rows=rows)).axes
+    observed = [line for line in left.lines if line.get_marker() == "o"]
+    assert [line.get_label() for line in observed] == ["counting", "trapezoid"]
+    assert all(list(line.get_xdata()) == list(range(1, 17)) for line in observed)
+    # Constants are per δ₁ = 1/32 for counting and per δ₂ = 1/32² for the others.
+    assert [line.get_ydata()[9] for line in right.lines] == pytest.approx([1 / 32] + [1 / 1024] * 3)
 
 
 def test_list_and_help(capsys):

@@ -11,10 +11,12 @@ from quadnorm.analysis.figures_style import FAINT, sheet, style
 from quadnorm.theory import Check, Evidence, Series, Statement
 
 COLOURS = ("#009E73", "#D55E00", "#0072B2", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
+MEASURES = {"counting": "#D55E00", "trapezoid": "#009E73", "anchored": "#CC79A7"}
 MARKERS = "os^DvPX"
 
 # Statements that have a drawing of their own: name → module:function, called with the evidence.
 DRAWINGS: dict[str, str] = {
+    "transfer": "quadnorm.analysis.figures_bound:transfer",
     "meshes-tensor": "quadnorm.analysis.figures_meshes:family_orders",
     "meshes-simplices": "quadnorm.analysis.figures_meshes:family_orders",
     "meshes-clouds": "quadnorm.analysis.figures_meshes:family_orders",
@@ -48,9 +50,12 @@ def draw(statement: Statement, evidence: Evidence) -> Any:
 
 
 def _panel(axis: Any, head: str, members: list[Series]) -> None:
+    taken = [_colour(series.name) for series in members]
+    spare = iter([c for c in COLOURS if c not in taken] + list(COLOURS))
     for k, series in enumerate(members):
         label = series.name.partition(", ")[2] or series.name
-        colour, fit = COLOURS[k % len(COLOURS)], series.fit
+        colour = taken[k] if taken[k] and taken[k] not in taken[:k] else next(spare)
+        fit = series.fit
         axis.loglog(series.x, series.y, color=colour, marker=MARKERS[k % len(MARKERS)], ls="", label=_label(label, fit))
         line = [fit.coefficient * x**fit.exponent for x in series.x]
         axis.loglog(series.x, line, color=colour, lw=0.8)
@@ -63,6 +68,11 @@ def _panel(axis: Any, head: str, members: list[Series]) -> None:
     low, high = axis.get_ylim()
     axis.set_ylim(low * (low / high) ** (0.11 * (len(members) + 1)), high)
     axis.legend(fontsize=6.5, loc="lower left", handletextpad=0.2, borderaxespad=0.2)
+
+
+def _colour(name: str) -> str | None:
+    """One colour for one measure in all figures."""
+    return next((colour for word, colour in MEASURES.items() if word in name), None)
 
 
 def _label(name: str, fit: Any) -> str:

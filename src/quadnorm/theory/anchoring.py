@@ -98,8 +98,8 @@ def measure() -> Evidence:
     h = tuple(1 / (n - 1) for n in SIZES[2])
     native = tuple(1 / (n - 1) for n in NATIVE)
     series += [
-        Series("layer output, 2-D", h, outputs(), order=(1.9, 2.1)),
         Series("mean, uneven training nodes", tuple(1 / (n - 1) for n in SIZES[1]), uneven(), order=(1.9, 2.1)),
+        Series("layer output, 2-D", h, outputs(), order=(1.9, 2.1)),
         Series("training grid to 4× finer, anchored", native, transfers(True), order=(1.9, 2.1)),
         Series("training grid to 4× finer, counting", native, transfers(False), order=(0.85, 1.15)),
     ]

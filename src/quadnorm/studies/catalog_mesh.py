@@ -56,7 +56,7 @@ STUDIES = (
             "n² is the number of vertices. Every sample has a mesh of its own, in training and in the test; all models "
             "are trained on uniform meshes, and all meshes see the same instances.",
             "Errors are weighted by control volumes: the L² norm of the domain, not of the vertices.",
-            f"Batches of 10 and a learning rate of {LEARNING_RATE:g}, not the paper's 20 and 3e-4: the small presets are "
+            f"Batches of 10 and a learning rate of {LEARNING_RATE:g}, not the paper's 20 and 3e-4: small presets are "
             "short, and a model that has not learned does not show what a mesh does.",
             "Interpolated: the input is carried to a uniform mesh of the training size, and the output back, "
             "linearly on triangles. What that loses is in its error.",

@@ -78,7 +78,7 @@ def measure() -> Evidence:
     shown = harder()
     notes = (
         "Voronoi cells are not centred on their points: errors of either sign, order 2 only after averaging",
-        "3-D independent is shown and not judged: Π sin πx on 125 to 1728 independent points does not show second order, "
+        "3-D independent is shown and not judged: Π sin πx on 125 to 1728 independent points shows no second order, "
         "and finer clouds were not tried; voronoi-3d has one point in each cell of a lattice and the field e^Σx",
     )
     series = (*judged.series, *(shown.series("quadrature", q) for q in QUANTITIES))

@@ -10,14 +10,42 @@ import torch
 import torch.multiprocessing
 from torch import nn
 
-from quadnorm.adapt import Place, anchor, register_anchor
+from quadnorm import Grid
+from quadnorm.adapt import Place, SpatialMean, anchor, register_anchor
 from quadnorm.adapt.registry import RULES
-from quadnorm.operators import FNO
+from quadnorm.norms import make_norm
+from quadnorm.operators import FNO, GalerkinTransformer, Transolver
+
+
+class Transpose(nn.Module):
+    def forward(self, x):
+        return x.transpose(1, 2)
 
 
 def small():
     torch.manual_seed(0)
     return nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(2, 4), nn.GELU(), nn.InstanceNorm2d(4), nn.Conv2d(4, 1, 1))
+
+
+def test_a_model_is_untouched_whether_anchoring_works_or_not():
+    model = FNO(width=4, modes=3, layers=1)
+    before = {n: type(m) for n, m in model.named_modules()}, {k: v.clone() for k, v in model.state_dict().items()}
+    anchor(model, 17, share=True)
+    with pytest.raises(ValueError, match="check the resolution"):
+        anchor(model, 33, example=torch.randn(1, 1, 17, 17))
+    assert {n: type(m) for n, m in model.named_modules()} == before[0]
+    assert all(torch.equal(v, before[1][k]) for k, v in model.state_dict().items())
+    assert all(m.measure == Grid("counting") for m in model.modules() if hasattr(m, "measure"))
+
+
+@pytest.mark.parametrize("kind", [FNO, GalerkinTransformer, Transolver])
+def test_single_precision_at_the_training_grid(kind):
+    torch.manual_seed(0)
+    model = kind(norm="layer")
+    x = torch.randn(2, 1, 33, 33)
+    with torch.no_grad():
+        y, z = model(x), anchor(model, 33)(x)
+    assert (y - z).norm() <= 1e-5 * y.norm()
 
 
 def test_shared_modules_stay_shared():
@@ -104,6 +132,9 @@ def test_pickle_in_a_process_that_knows_only_quadnorm(tmp_path):
         anchor(small(), 17),
         anchor(FNO(width=4, modes=3, layers=1), 17, detail=True),
         convert(small(), "quad")[0],
+        anchor(GalerkinTransformer(width=8, heads=2, layers=1, norm="blend"), 17),
+        anchor(nn.Sequential(nn.Conv2d(1, 2, 1), nn.RMSNorm((2, 17, 17)), nn.LayerNorm((17, 17))), 17),
+        anchor(nn.Sequential(nn.Flatten(2), nn.Unflatten(1, (1,)), nn.GroupNorm(1, 1)), (17, 17)),
     ]
     x = torch.randn(1, 1, 33, 33)
     (tmp_path / "models.pkl").write_bytes(pickle.dumps((models, x)))
@@ -119,17 +150,42 @@ def test_pickle_in_a_process_that_knows_only_quadnorm(tmp_path):
         assert torch.allclose(model(x), y, atol=1e-6)
 
 
-def test_compiled_and_exported_models_serve_all_resolutions():
-    fixed = anchor(small(), 17).eval()
+def over_the_grid():
+    return nn.Sequential(nn.Conv2d(1, 4, 1), nn.LayerNorm((4, 17, 17)), nn.Tanh(), nn.RMSNorm((4, 17, 17)))
+
+
+def of_ours():
+    """A blend, a quadrature norm, an RMS norm: three kinds of measure after anchoring."""
+    norms = (make_norm(name, 4) for name in ("blend", "quad:instance", "rms"))
+    return nn.Sequential(nn.Conv2d(1, 4, 1), *norms, SpatialMean())
+
+
+@pytest.mark.parametrize("make", [small, over_the_grid, of_ours])
+def test_compiled_and_exported_models_serve_all_resolutions(make):
+    fixed = anchor(make(), 17).eval()
     n = torch.export.Dim("n", min=8, max=200)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter's own
         program = torch.export.export(fixed, (torch.randn(2, 1, 21, 21),), dynamic_shapes=({2: n, 3: n},))
-        compiled = torch.compile(fixed, backend="aot_eager", dynamic=True)
+        torch._dynamo.reset()
+        compiled = torch.compile(fixed, backend="aot_eager", dynamic=True, fullgraph=True)
     for size in (17, 33, 50):
         x = torch.randn(2, 1, size, size)
         with torch.no_grad():
             assert torch.allclose(program.module()(x), fixed(x), atol=1e-5)
+            assert torch.allclose(compiled(x), fixed(x), atol=1e-5)
+
+
+def test_samples_in_a_row_are_compiled_for_each_size():
+    """The grid follows from the number of samples, which a trace must then know."""
+    attention = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+    model = nn.Sequential(nn.Conv2d(1, 4, 1), nn.Flatten(2), Transpose(), attention).eval()
+    fixed = anchor(model, 9)
+    torch._dynamo.reset()
+    compiled = torch.compile(fixed, backend="aot_eager", fullgraph=True)
+    with torch.no_grad():
+        for n in (9, 17, 33):
+            x = torch.randn(1, 1, n, n)
             assert torch.allclose(compiled(x), fixed(x), atol=1e-5)
 
 

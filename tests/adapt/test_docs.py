@@ -1,9 +1,11 @@
 """The page's code runs, once its names are public."""
 
+import importlib.util
 import re
 from pathlib import Path
 
 import pytest
+import torch
 
 ROOT = Path(__file__).parents[2]
 
@@ -18,14 +20,54 @@ def test_the_page_runs(capsys):
     assert "recommended: anchor" in capsys.readouterr().out
 
 
-@pytest.mark.slow
-def test_the_example_runs(tmp_path, capsys, monkeypatch):
-    import importlib.util
+def example(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
-    spec = importlib.util.spec_from_file_location("neuralop_anchor", ROOT / "examples" / "neuralop_anchor.py")
-    example = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(example)
-    example.main(tmp_path, steps=20)
+
+def test_the_answers_of_the_comparison_are_right():
+    """Each problem's answer against differences and sums on a fine grid; coarse samples are those of the fine ones."""
+    case, n = example("native_or_anchored"), 2001
+    h, r = 1 / (n - 1), torch.linspace(0, 1, n, dtype=torch.float64)
+
+    def draw(make, n, fine=False):
+        x, y = make(torch.Generator().manual_seed(5), 3, n, fine)
+        return x[:, 0], y[:, 0]
+
+    for make in (case.smooth, case.steps):
+        f, u = draw(make, n)
+        gap = (-(u[:, 2:] - 2 * u[:, 1:-1] + u[:, :-2]) / h**2 / 10 - f[:, 1:-1]).abs()
+        assert gap.median() < 1e-4  # not at the jump
+        assert u[:, [0, -1]].abs().max() < 1e-12
+    f, y = draw(case.texture, n, fine=True)
+    assert torch.allclose(y, f * torch.exp(torch.trapezoid(f, r)[:, None]), atol=1e-4)
+    f, y = draw(case.kinks, n)
+    factor = torch.trapezoid(f.square(), r)
+    assert torch.allclose(y.amax(1) / factor, ((f.amax(1) - f.amin(1)) / 2), rtol=1e-3)
+    for make in (case.smooth, case.steps, case.texture, case.kinks):
+        assert torch.allclose(draw(make, 33)[1], draw(make, 257)[1][:, ::8], atol=1e-12)
+
+
+@pytest.mark.slow
+def test_the_comparison_says_what_the_page_says():
+    """The page's claims, with room for other machines' rounding: which way is better in which case."""
+    found = example("native_or_anchored").main()
+    trained, anchored, native = (
+        dict(zip(found, column, strict=True)) for column in list(zip(*found.values(), strict=True))[1:4]
+    )
+    smooth, fine, jumps, kinks, points = found
+    assert native[smooth] < 1.1 * anchored[smooth] < trained[smooth]
+    assert anchored[fine] < native[fine] / 3
+    assert anchored[jumps] < native[jumps]
+    assert anchored[kinks] < native[kinks] / 1.5
+    assert anchored[points] < min(native[points], trained[points])
+
+
+@pytest.mark.slow
+def test_the_example_runs(tmp_path, capsys):
+    example("neuralop_anchor").main(tmp_path, steps=20)
     assert "recommended: " in capsys.readouterr().out
     assert (tmp_path / "neuralop_audit.html").exists()
 

@@ -52,7 +52,7 @@ def grid_of(measure: Anchored, spatial: Shape) -> Shape:
     for lead in range(max(1, floor(min(bounds))), ceil(max(bounds)) + 1):
         sizes = [b * lead / base[0] + e for b, e in zip(base, ends, strict=True)]
         whole = [round(s) for s in sizes]
-        if all([isclose(s, n, abs_tol=1e-9) for s, n in zip(sizes, whole, strict=True)]) and prod(whole) == N:
+        if all(isclose(s, n, abs_tol=1e-9) for s, n in zip(sizes, whole, strict=True)) and prod(whole) == N:
             return tuple(whole)
     raise ValueError(
         f"{N} samples in a row do not make a grid with the proportions of the training grid "

@@ -126,12 +126,15 @@ def cards(library: Library, most: int = 4) -> list[Card]:
                 about = f"{name}: {budget(results, len(results.seeds))}"
                 title = f"{OPERATORS.get(v.operator, v.operator)} on {v.problem}"
                 card = made.setdefault(key, Card(title, (native, far), name, about))
-                card.lines = {**lines, **card.lines}
-    order = [words for _, _, words in USES]
+                card.lines = {**lines, **card.lines} if card.study == name else {**_usual(lines), **card.lines}
     for card in made.values():
-        known = {words: card.lines[words] for words in order if words in card.lines}
-        card.lines = known or card.lines
+        card.lines = {**_usual(card.lines), **card.lines}
     return list(made.values())
+
+
+def _usual(lines: dict[str, Line]) -> dict[str, Line]:
+    """The usual norms among them, in the usual order."""
+    return {words: lines[words] for _, _, words in USES if words in lines}
 
 
 def _lines(results: Results, variant: Variant) -> dict[str, Line]:
@@ -139,7 +142,7 @@ def _lines(results: Results, variant: Variant) -> dict[str, Line]:
     for method, evaluation, words in USES:
         if (pair := _pair(results, variant, method, evaluation)) is not None:
             found[words] = Line(words, styles([method])[method][0], *pair)
-    if found:
+    if len(found) > 1:
         return found
     # A study that compares something else than the usual norms: its methods, by their own names.
     looks = styles([m.label for m in variant.methods])

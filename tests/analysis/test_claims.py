@@ -26,6 +26,7 @@ from quadnorm.analysis.claims_ledger import CLAIMS
 from quadnorm.analysis.comparisons import Place
 from quadnorm.analysis.results import Library
 from quadnorm.studies import paper_labels, study
+from quadnorm.studies.records import task_of
 
 
 def desk(tmp_path, name, error):
@@ -168,6 +169,27 @@ def test_the_ledger_refers_to_what_exists():
         assert {t for t in claim.tables if t.startswith("tab:")} <= known
         assert claim.ours == (not claim.tables)
     assert len({claim.name for claim in CLAIMS}) == len(CLAIMS)
+
+
+def test_one_setting_has_the_printed_errors_that_the_remark_names():
+    """The same run of the catalog, under the labels of several tables of the paper."""
+    said = CONTRADICTIONS["numbers differ"]
+    for names, problem, grid, wanted in (
+        (("galerkin-poisson-10seed", "galerkin-2xgap", "alpha-matrix"), "poisson", 64, "6.10, 11.04 and 24.26 %"),
+        (("transolver-helmholtz", "alpha-matrix", "transolver-helmholtz-4x"), "helmholtz", 128, "14.02, 8.32 and 6.39"),
+    ):
+        printed, keys = [], set()
+        for name in names:
+            s = study(name)
+            (run,) = [
+                r for r in s.runs()
+                if r.variant.problem == problem and r.method.label == "LayerNorm" and r.seed == s.seeds[0]
+            ]  # fmt: skip
+            keys.add(task_of(run, s.evaluations).key)
+            printed.append(f"{run.variant.printed()['LayerNorm', grid].value:.2f}")
+        assert len(keys) == 1
+        assert f"{printed[0]}, {printed[1]} and {printed[2]}" in wanted
+        assert " ".join(wanted.split()) in said
 
 
 def test_cases_that_disagree_make_partly_and_those_not_run_do_not_count():

@@ -242,7 +242,7 @@ class Audit:
         left.set(xlabel="resolution", ylabel=f"% away from {self.resolutions[0]}", title="discrepancy of the output")
         left.legend()
         for axes in more:
-            for (way, values), mark in zip(self.errors.items(), "os^d", strict=True):
+            for (way, values), mark in zip(self.errors.items(), "os^d", strict=False):
                 axes.plot(self.resolutions, [100 * v for v in values], f"{mark}-", label=way)
             axes.set(xlabel="resolution", ylabel="relative L² error, %", title="error against the targets")
             axes.legend()

@@ -133,3 +133,15 @@ def test_lines_keep_their_names_on_a_narrow_screen(browser, page):
     assert browser.run(legend) == "none"
     browser.open(page, 390)
     assert browser.run(legend) == "flex"
+    # Letters in a drawing are as high on the screen as its scale makes them.
+    script = "(e => parseFloat(getComputedStyle(e).fontSize) * e.getScreenCTM().a)(document.querySelector('.tick'))"
+    assert 10 < browser.run(script) < 14
+
+
+def test_the_list_of_studies_waits_for_the_filter_on_a_narrow_screen(browser, page):
+    browser.open(page, 390)
+    listed = "[...document.querySelectorAll('nav li.study')].filter(e => e.offsetParent !== null).length"
+    assert browser.run(listed) == 0
+    assert browser.run("document.querySelector('nav').offsetHeight") < 220
+    browser.run("filter.value = 'anchored retraining'; filter.dispatchEvent(new Event('input'))")
+    assert browser.run(listed) == 1

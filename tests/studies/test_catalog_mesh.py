@@ -1,6 +1,9 @@
 """The mesh study: its rows, its ways to look at an instance, and a run from end to end."""
 
+import re
+import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +15,10 @@ from quadnorm.studies.evaluate import errors_of, points_predictor
 from quadnorm.studies.records import load, tasks_of
 from quadnorm.studies.runner import run_study, select
 from quadnorm.studies.study import Evaluation
-from quadnorm.training import TrainConfig
+from quadnorm.training import TrainConfig, read_config
 from quadnorm.training.data import problem_of, samples
+from quadnorm.training.model import Sizes, build_model
+from quadnorm.training.points import OnPoints
 
 MESH = study("mesh-transfer")
 
@@ -112,3 +117,17 @@ def test_by_a_training_mesh_is_exact_for_linear_fields():
     torch.testing.assert_close(out, fine[:, 3:])
     with pytest.raises(ValueError, match="directly or on a training mesh"):
         points_predictor(First(), Evaluation("x", "", anchor="all"), lambda: rubbish)
+
+
+def test_the_commands_of_the_docs_are_this_study_and_a_run_of_its_problem():
+    page = (Path(__file__).parents[2] / "docs" / "theory.md").read_text(encoding="utf-8")
+    section = page.partition("## Meshes, end to end\n")[2].partition("\n## ")[0]
+    blocks = "".join(re.findall(r"```sh\n(.*?)```", section, flags=re.S))
+    lines = [shlex.split(line, comments=True) for line in blocks.splitlines()]
+    studies = [line for line in lines if line[:3] == ["quadnorm", "study", "run"]]
+    assert [(line[3], line[5]) for line in studies] == [("mesh-transfer", "smoke"), ("mesh-transfer", "desk")]
+    (command,) = (line for line in lines if line[1] == "train")
+    config = read_config(None, [word for word in command[2:] if "=" in word])
+    assert isinstance(build_model(config, Sizes.of(problem_of(config))), OnPoints)
+    evaluated = [line[line.index("-p") + 1].split("=")[1] for line in lines if line[1] == "eval" and "-p" in line]
+    assert {replace(problem_of(config), mesh=family).mesh for family in evaluated} == {"boundary", "random"}

@@ -11,7 +11,7 @@ from quadnorm.cli.app import run
 COMMANDS = [
     *([], ["study"], ["study", "list"], ["study", "plan"], ["study", "run"], ["study", "show"]),
     *(["data"], ["data", "list"], ["data", "info"], ["data", "make"], ["data", "show"], ["data", "clean"]),
-    *(["train"], ["eval"], ["audit"], ["anchor"], ["report"], ["doctor"], ["bench"], ["bench", "all"]),
+    *(["train"], ["eval"], ["audit"], ["anchor"], ["report"], ["theory"], ["doctor"], ["bench"], ["bench", "all"]),
     *(["bench", name] for name in ("measures", "norms", "operators", "problems", "adapt", "studies")),
 ]
 
@@ -31,6 +31,7 @@ MISTAKES = [
     (["anchor", "no-such-run", "-r", "33", "-o", "x"], "no run folder or checkpoint"),
     (["audit", "no-such.py:make", "-r", "9", "-r", "17"], "no file"),
     (["report", "no-such-folder"], "no records in"),
+    (["theory", "mean"], "did you mean 'means'"),
 ]
 
 

@@ -19,7 +19,8 @@ from quadnorm.studies.executors import processes
 from quadnorm.studies.records import complete, evaluation_file, folder_of, load, tasks_of
 from quadnorm.studies.runner import run_study, select
 from quadnorm.studies.study import AS_TRAINED, Evaluation
-from quadnorm.training import load_model
+from quadnorm.training import load_model, read_metrics
+from quadnorm.training.checkpoint import read_checkpoint
 
 
 def fingerprint(root: Path) -> dict[str, str]:
@@ -138,6 +139,44 @@ def test_killed_at_random_moments_a_study_ends_the_same(finished, tmp_path, kill
         assert not list(root.rglob("*.part"))
 
 
+LONG = """
+import sys
+from pathlib import Path
+from quadnorm.studies.runner import run_study
+from tiny_study import tiny_study
+if __name__ == "__main__":
+    try:
+        run_study(tiny_study(epochs=100_000), Path(sys.argv[1]), workers=2, threads=1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+"""
+
+
+def test_ctrl_c_stops_every_worker_and_begins_nothing_new(tmp_path):
+    """As a terminal does it: SIGINT to all processes at once, while two of four runs are under way."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    study = subprocess.Popen([sys.executable, "-c", LONG, str(tmp_path)], env=environment, start_new_session=True)
+    runs = tmp_path / "runs"
+    try:
+        until = time.monotonic() + 200
+        while sum(p.stat().st_size > 0 for p in runs.glob("*/metrics.jsonl")) < 2:
+            assert time.monotonic() < until
+            assert study.poll() is None
+            time.sleep(0.1)
+        os.killpg(study.pid, signal.SIGINT)
+        assert study.wait(timeout=120) == 130
+    finally:
+        if study.poll() is None:
+            os.killpg(study.pid, signal.SIGKILL)
+            study.wait()
+    assert len(list(runs.iterdir())) == 2
+    for run in runs.iterdir():
+        *_, last = read_metrics(run / "metrics.jsonl")
+        saved = read_checkpoint(run / "last.safetensors")[1]["state"]
+        assert saved["epoch"] == last["epoch"]  # where it was stopped, not where it was last saved
+        assert saved["ended"] is None
+
+
 def test_mixtures_are_refused(finished, tmp_path):
     import shutil
 
@@ -179,6 +218,17 @@ def test_select():
         select(s, None, ["quadnorm"])
     with pytest.raises(ValueError, match="no seeds"):
         select(s, [])
+
+
+def test_seeds_on_the_command_line(capsys):
+    from quadnorm.cli.app import run
+
+    for seeds, count in (("2", 2), ("0,5", 2), ("3,3", 1), ("12", 12)):
+        assert run(["study", "plan", "tost", "--seeds", seeds]) == 0
+        assert f"{2 * count} runs, about" in capsys.readouterr().out  # two methods
+    for seeds in ("-1", "0,-2", "0", "a"):
+        assert run(["study", "plan", "tost", f"--seeds={seeds}"]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):

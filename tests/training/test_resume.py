@@ -16,7 +16,8 @@ import pytest
 import torch
 from tiny_runs import TINY, assert_same_run, contents
 
-from quadnorm.training import Interrupted, NonFiniteError, TrainConfig, load_model, read_metrics, train
+from quadnorm.cli.app import run
+from quadnorm.training import Interrupted, NonFiniteError, TrainConfig, load_model, read_metrics, train, write_config
 from quadnorm.training.loop import Loop
 
 Tiny = Callable[..., TrainConfig]
@@ -85,6 +86,20 @@ def test_a_signal_after_any_step_leaves_a_run_to_resume(
     train(config, tmp_path / "run", progress=False)
     assert_same_run(tmp_path / "run", tmp_path / "whole")
     assert lines(tmp_path / "run") == lines(tmp_path / "whole")
+
+
+def test_the_command_says_how_to_go_on(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.yaml").write_text(write_config(tiny()))
+    command = ["train", "-c", str(tmp_path / "config.yaml"), "-o", str(tmp_path / "run")]
+    with monkeypatch.context() as patch:
+        interrupting(patch, 4)
+        assert run(command) == 130
+    stopped = f"quadnorm: stopped in epoch 2, after 2 of its 3 steps; train again in {tmp_path / 'run'} to resume"
+    assert capsys.readouterr().err.splitlines()[-1] == stopped
+    assert run(command) == 0
+    assert "all epochs are done after 3 epochs" in capsys.readouterr().out
 
 
 def test_a_second_signal_does_not_wait(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from quadnorm.cli.train import stoppable
+
 app = typer.Typer(help="The paper's studies and ours: list, plan, run, show.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="The study's name, as in `quadnorm study list`.")]
@@ -84,7 +86,7 @@ def run(
         for task in tasks_of(s).values():
             if not complete(out, task):
                 shutil.rmtree(folder_of(out, task), ignore_errors=True)
-    with _progress(s, out) as told:
+    with stoppable(f"stopped; run it again to go on with the records in {out}"), _progress(s, out) as told:
         done = run_study(s, out, workers=workers, threads=threads, scheduler=scheduler, use_dask=use_dask, told=told)
     _show(s, out, allow_mixed)
     print(f"{len(done.ran)} runs done, {len(done.found)} were there, {len(done.diverged)} diverged; records in {out}")
@@ -120,7 +122,9 @@ def _study(name: str, preset: str, seeds: str | None, methods: list[str] | None)
             numbers = [int(part) for part in seeds.split(",")]
         except ValueError:
             raise ValueError(f"cannot read --seeds {seeds!r}; expected how many (3) or which (0,2,5)") from None
-        chosen = numbers if "," in seeds else list(study(name).seeds[: numbers[0]])
+        chosen = list(dict.fromkeys(numbers)) if "," in seeds else list(range(numbers[0]))
+        if any(n < 0 for n in numbers):
+            raise ValueError(f"cannot use --seeds {seeds!r}; seeds and their number are not negative")
     return select(s, chosen, methods or None)
 
 

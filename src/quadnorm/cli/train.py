@@ -1,5 +1,8 @@
 """``quadnorm train`` and ``quadnorm eval``."""
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -8,6 +11,16 @@ import typer
 from quadnorm.cli.options import grid, parameters, table
 
 Split = Literal["train", "val", "test"]
+
+
+@contextmanager
+def stoppable(advice: str = "") -> Iterator[None]:
+    """Ctrl-C ends the command with a line that says how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        print(f"quadnorm: {advice or str(stop) or 'interrupted'}", file=sys.stderr)
+        raise typer.Exit(130) from None
 
 
 def train(
@@ -24,7 +37,8 @@ def train(
     from quadnorm.training import train as run
     from quadnorm.training.ddp import reports
 
-    result = run(config, out, resume=not restart, overrides=overrides or [])
+    with stoppable():
+        result = run(config, out, resume=not restart, overrides=overrides or [])
     if not reports():
         return
     why = "all epochs are done" if result.ended == "epochs" else "no better epoch came in time"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -49,19 +50,40 @@ def processes(workers: int) -> Executor:
 
 def _pool(workers: int, work: Work, left: dict[str, Task], done: Done) -> None:
     # Spawned, not forked: a fork of a process with torch's threads in it may hang.
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_quiet) as pool:
-        futures = {pool.submit(work, task): task for task in left.values()}
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare, initargs=(stop,)) as pool:
+        futures = {pool.submit(_unless_stopped, work, task): task for task in left.values()}
         try:
             for future in as_completed(futures):
                 done(futures[future], future.result())
                 left.pop(futures[future].key)
         except BaseException:
+            # Nothing new is begun, also not the tasks that workers have fetched ahead; running ones write a checkpoint.
+            stop.set()
+            running = list((pool._processes or {}).values())
             pool.shutdown(wait=False, cancel_futures=True)
+            for process in running:
+                process.terminate()
             raise
 
 
-def _quiet() -> None:
+_stop: Any = None  # in a worker process: the event that says that the study has been stopped
+
+
+def _prepare(stop: Any) -> None:
+    global _stop
+    _stop = stop
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # Ctrl-C reaches every process of a terminal; here only the first hears it, and asks the others once.
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+
+def _unless_stopped(work: Work, task: Task) -> dict[str, Any]:
+    if _stop.is_set():
+        raise KeyboardInterrupt
+    return work(task)
 
 
 def dask(scheduler: str | None, workers: int) -> Executor:

@@ -16,7 +16,7 @@ import pytest
 import torch
 from tiny_runs import TINY, assert_same_run, contents
 
-from quadnorm.cli.app import run
+from quadnorm.cli import app
 from quadnorm.training import Interrupted, NonFiniteError, TrainConfig, load_model, read_metrics, train, write_config
 from quadnorm.training.loop import Loop
 
@@ -95,10 +95,10 @@ def test_the_command_says_how_to_go_on(
     command = ["train", "-c", str(tmp_path / "config.yaml"), "-o", str(tmp_path / "run")]
     with monkeypatch.context() as patch:
         interrupting(patch, 4)
-        assert run(command) == 130
+        assert app.run(command) == 130
     stopped = f"quadnorm: stopped in epoch 2, after 2 of its 3 steps; train again in {tmp_path / 'run'} to resume"
     assert capsys.readouterr().err.splitlines()[-1] == stopped
-    assert run(command) == 0
+    assert app.run(command) == 0
     assert "all epochs are done after 3 epochs" in capsys.readouterr().out
 
 

@@ -28,7 +28,7 @@ class GalerkinAttention(Measured):
     small matrices — and applied to x in one product.
 
     Shapes: x (B, C, N), places (1 or B, d, N), weights (1 or B, N) → (B, C, N). Without weights, those of ``measure``
-    on a grid of the given ``shape``; without a shape, equal ones. Initially q, k, v are 0.01·(Xavier + I), without bias.
+    on a grid of the given ``shape``; without a shape, equal ones. Initially q, k, v are 0.01·(Xavier + I), no bias.
     """
 
     def __init__(self, width: int, heads: int, dim: int) -> None:

@@ -41,6 +41,6 @@ def run(arguments: Sequence[str]) -> int:
         print(f"quadnorm: {problem}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as stop:
-        print(f"quadnorm: {stop or 'interrupted'}", file=sys.stderr)
+        print(f"quadnorm: {str(stop) or 'interrupted'}", file=sys.stderr)
         return 130
     return 0

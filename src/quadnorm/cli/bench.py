@@ -64,7 +64,10 @@ def _table(name: str, rows: list[dict[str, object]]) -> None:
         table.add_column(column, justify="right" if any(isinstance(r.get(column), float) for r in rows) else "left")
     for row in rows:
         table.add_row(*(_cell(row.get(column)) for column in columns))
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal:  # a file has no width to keep to, and half a name names nothing
+        console.width = 160
+    console.print(table)
 
 
 def _cell(value: object) -> str:

@@ -5,6 +5,8 @@ only, all of one shape (B, G, D): a compiler fuses these into one loop. Everythi
 follows from them.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -15,6 +17,8 @@ def forward(
     x: Tensor, w: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int, eps: float, centre: bool
 ) -> Tensor:
     """γ·(x − μ)·rstd + β, in x's shape and dtype."""
+    if not torch.compiler.is_exporting():  # an exported program is to run elsewhere, without this package
+        w = materialized(w)
     B, C, N = x.shape[0], x.shape[1], w.shape[-1]
     D = C // groups
     d = x.reshape(B, groups, D, N).to(statistics_dtype(x))
@@ -35,3 +39,23 @@ def forward(
     if bias is not None:
         y = y + bias.reshape(1, groups, D, 1).expand(B, groups, D, 1)
     return y.reshape(x.shape).to(x.dtype)
+
+
+@torch.library.custom_op("quadnorm::materialized", mutates_args=())
+def materialized(w: Tensor) -> Tensor:
+    """A copy of w that a compiler makes once.
+
+    Weights are short formulas of the index, and a compiler would fuse them into the sweeps over x: divisions in
+    float64 for every sample of every channel, which take longer than reading the sample.
+    """
+    return w.clone()
+
+
+materialized.register_fake(torch.empty_like)
+materialized.register_autograd(lambda ctx, g: g)
+
+
+@materialized.register_vmap
+def _(info: Any, dims: tuple[int | None, ...], w: Tensor) -> tuple[Tensor, int | None]:
+    copy: Tensor = materialized(w)
+    return copy, dims[0]

@@ -1,5 +1,6 @@
 """The pages as a site: ``make docs``."""
 
+import re
 from importlib.metadata import version as _version
 
 project = "quadnorm"
@@ -18,3 +19,14 @@ autodoc_default_options = {"members": True, "show-inheritance": False}
 autodoc_class_signature = "mixed"
 napoleon_google_docstring = True
 default_role = "code"
+
+
+def _literal(app, what, name, obj, options, lines):
+    """In a docstring |x| is a volume and (B, *spatial) a shape; to Sphinx they are markup."""
+    prose = re.compile(r"``.*?``|(\||(?<!\\)\*(?=[a-z]+[,)\]]))")  # quoted text stays as it is
+    lines[:] = [line if ">>>" in line else prose.sub(lambda m: "\\" * bool(m[1]) + m[0], line) for line in lines]
+
+
+def setup(app):
+    """Called by Sphinx."""
+    app.connect("autodoc-process-docstring", _literal)

@@ -39,12 +39,13 @@ def audit(
 
     For every module, with R the restriction to the training grid:
 
-    - *introduced*: ‖R M x − M R x‖ / ‖R M x‖ at the finest grid. Zero for whatever acts on single samples;
-    everything else is the module's own doing. - *cumulative*: how far its output is from the training grid's run,
-    its input's deviation included. - *order*: p in h^p, from what it introduces between successive grids. Sums that
-    count samples have p = 1 on endpoint-inclusive grids. - *alone*: the model's discrepancy if everything but this
-    module is anchored; *fixed*: if only this module is. These are experiments, not
-      correlations: one module's measure is exchanged and the model run again.
+    - *introduced*: ‖R M x − M R x‖ / ‖R M x‖ at the finest grid. Zero for whatever acts on single samples; everything
+      else is the module's own doing.
+    - *cumulative*: how far its output is from the training grid's run, its input's deviation included.
+    - *order*: p in h^p, from what it introduces between successive grids. Sums that count samples have p = 1 on
+      endpoint-inclusive grids.
+    - *alone*: the model's discrepancy if everything but this module is anchored; *fixed*: if only this module is. These
+      are experiments, not correlations: one module's measure is exchanged and the model run again.
 
     Args:
         model: takes (B, C, \*spatial); untouched, run in eval mode.

@@ -76,13 +76,18 @@ def test_fixed_pixels_are_named_and_sent_to_the_training_grid(layer, words):
     assert "anchored" not in result.totals
 
 
-@pytest.mark.parametrize("kind", [GalerkinTransformer, Transolver])
-def test_the_attention_that_leaks_is_named(kind):
-    """With token-wise norms the only sums over space are those of the attention modules, one in each block."""
+def with_token_norms(kind):
+    """Two blocks whose only sums over space are those of the attention."""
     torch.manual_seed(0)
     model = kind(width=8, heads=2, layers=2, norm="token").double()
     for p in model.parameters():
         nn.init.normal_(p, std=0.5)
+    return model
+
+
+@pytest.mark.parametrize("kind", [GalerkinTransformer, Transolver])
+def test_the_attention_that_leaks_is_named(kind):
+    model = with_token_norms(kind)
     result = audit(model, smooth, SIZES)
     assert {r.name for r in result.leaks} == {"blocks.0.attention", "blocks.1.attention"}
     for row in result.leaks:
@@ -94,10 +99,7 @@ def test_the_attention_that_leaks_is_named(kind):
 @pytest.mark.parametrize("kind", [GalerkinTransformer, Transolver])
 def test_an_attention_may_have_a_measure_of_its_own(kind):
     """One block's attention by quadrature, the other's counting: only the latter leaks at first order."""
-    torch.manual_seed(0)
-    model = kind(width=8, heads=2, layers=2, norm="token").double()
-    for p in model.parameters():
-        nn.init.normal_(p, std=0.5)
+    model = with_token_norms(kind)
     model.blocks[0].attention.measure = "trapezoid"
     rows = {r.name: r for r in audit(model, smooth, SIZES).rows}
     assert rows["blocks.0.attention"].order > 1.8

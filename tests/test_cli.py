@@ -45,6 +45,13 @@ def test_mistakes_are_one_clear_line(command, message, capsys, tmp_path, monkeyp
     assert err.count("\n") <= 2
 
 
+def test_an_audit_of_meshes_points_to_what_there_is_instead(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text("def make():\n    from quadnorm.operators import Transolver\n    return Transolver(width=8, layers=1)\n")
+    assert run(["audit", f"{file}:make", "--data", "poisson-mesh", "-r", "9", "-r", "17"]) == 2
+    assert "quadnorm eval RUN -p mesh=boundary" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_help(command, capsys):
     assert run([*command, "--help"]) == 0

@@ -44,6 +44,7 @@ def audit(
     from quadnorm.problems import problem
     from quadnorm.training import load_model
     from quadnorm.training.data import problem_of
+    from quadnorm.training.losses import POINTS
 
     if ":" in model and ".py" in model:
         made, p = _made(model), problem(data, **parameters(param or []))
@@ -52,6 +53,11 @@ def audit(
         made, config = load_model(model)
         p = problem_of(config)
         grids = [grid(r) for r in resolution or []] or [config.resolutions.train[0]]
+    if p.placement == POINTS:
+        raise ValueError(
+            f"{p.name} has its samples on meshes, and an audit compares grids; for a model's errors on other meshes: "
+            f"quadnorm eval RUN -p mesh=boundary"
+        )
     if len(grids) < 2:
         raise ValueError(
             "an audit compares grids: give the training resolution and at least one more, -r 33 -r 65 -r 129"

@@ -47,7 +47,9 @@ def test_mistakes_are_one_clear_line(command, message, capsys, tmp_path, monkeyp
 
 def test_an_audit_of_meshes_points_to_what_there_is_instead(tmp_path, capsys):
     file = tmp_path / "mine.py"
-    file.write_text("def make():\n    from quadnorm.operators import Transolver\n    return Transolver(width=8, layers=1)\n")
+    file.write_text(
+        "def make():\n    from quadnorm.operators import Transolver\n    return Transolver(width=8, layers=1)\n"
+    )
     assert run(["audit", f"{file}:make", "--data", "poisson-mesh", "-r", "9", "-r", "17"]) == 2
     assert "quadnorm eval RUN -p mesh=boundary" in capsys.readouterr().err
 

@@ -2,8 +2,9 @@
 
 Eager tensors go through the custom op ``quadnorm::norm``, or, if nothing has wrapped them, straight to its kernels. The
 backward keeps only x, the weights and the statistics.
-``torch.compile`` and ``torch.export`` see plain operations in an order that fuses well; forward-mode AD and functorch
-see the plain formula, which has all derivatives.
+``torch.compile`` and ``torch.export`` see plain operations in an order that fuses well (the former takes the weights as
+a tensor of their own, made by an op it cannot fuse); forward-mode AD and functorch see the plain formula, which has all
+derivatives.
 """
 
 from typing import Any

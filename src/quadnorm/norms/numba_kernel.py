@@ -4,9 +4,9 @@ Numbers: lanes run in the input's precision, every block of samples ends in floa
 Chan's formula. Reassociation is allowed only inside sums; infinities and NaN keep their meaning. A mean is stored as
 high + low part, so that (x − high) − low is right even where the mean is 10⁵ standard deviations.
 
-Helpers are inlined by force. A helper that stays a function of its own exists in several compiled copies, each with its
-sums in another order, and which copy a process runs depends on what it compiled and what it found in the disk cache:
-results would differ in their last bits from process to process.
+Helpers are inlined by force. Without that, the process that compiled the kernel and the next, which loaded it from the
+disk cache, gave sums that differed in their last bits: presumably compiled copies of one helper, with other orders of
+summation. ``tests/norms/test_norm_history.py`` holds it.
 """
 
 from __future__ import annotations

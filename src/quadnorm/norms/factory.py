@@ -140,3 +140,12 @@ def _is_number(word: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_norm(module: nn.Module) -> bool:
+    """Whether a module is a norm of this package: its sums over space are the norms' and not a kernel's.
+
+    >>> is_norm(make_norm("quad", 4)), is_norm(nn.Linear(4, 4))
+    (True, False)
+    """
+    return type(module).__module__.startswith("quadnorm.norms")

@@ -13,6 +13,7 @@ from quadnorm._suggest import unknown
 from quadnorm.adapt import anchor
 from quadnorm.adapt.carry import carry
 from quadnorm.adapt.scattered import linear_map
+from quadnorm.norms.factory import is_norm
 from quadnorm.studies.study import Evaluation
 from quadnorm.training import TrainConfig
 from quadnorm.training.data import problem_of, samples, viewed
@@ -116,13 +117,9 @@ def anchored_in_part(model: nn.Module, native: tuple[int, ...], placement: str, 
         return made
     before = dict(model.named_modules())
     for name, module in made.named_modules():
-        if hasattr(module, "measure") and _is_norm(module) != (part == "norms"):
+        if hasattr(module, "measure") and is_norm(module) != (part == "norms"):
             module.measure = before[name].measure
     return made
-
-
-def _is_norm(module: nn.Module) -> bool:
-    return type(module).__module__.startswith("quadnorm.norms")
 
 
 def band(x: Tensor, shape: tuple[int, ...]) -> Tensor:

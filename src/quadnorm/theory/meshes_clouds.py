@@ -5,24 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from quadnorm.measures import voronoi_weights
-from quadnorm.theory.meshes_bias import Array
 from quadnorm.theory.meshes_family import QUANTITIES, Family, Mesh, Sweep, evidence, sweep
 from quadnorm.theory.meshes_fields import box_field
+from quadnorm.theory.meshes_tensor import crowded
 from quadnorm.theory.statement import Evidence, Statement
 
 STRENGTH = 1.5
-
-
-def crowded(s: Array, strength: float = STRENGTH) -> Array:
-    """Even random numbers moved towards both ends of [0, 1]: the map of ``meshes_tensor.refined``, for any numbers.
-
-    >>> crowded(np.array([0.0, 0.5, 1.0]))
-    array([0. , 0.5, 1. ])
-    """
-    if strength == 0:
-        return s
-    moved: Array = 0.5 * (1 + np.tanh(strength * (2 * s - 1)) / np.tanh(strength))
-    return moved
 
 
 def cloud(n: int, rng: np.random.Generator, dim: int = 2, strength: float = STRENGTH, stratified: bool = False) -> Mesh:

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quadnorm.measures import cell_weights, lumped_weights
+from quadnorm.problems.meshes import triangles
 from quadnorm.theory.meshes_bias import Array
-from quadnorm.theory.meshes_clouds import crowded
 from quadnorm.theory.meshes_family import Family, Mesh, evidence
 from quadnorm.theory.meshes_fields import box_field
+from quadnorm.theory.meshes_tensor import crowded
 from quadnorm.theory.statement import Evidence, Statement
 
 RADII = (0.7, 0.6, 0.5, 0.5, 0.4, 0.4)  # around the corner 0: cells within are halved, once per radius
@@ -19,20 +20,13 @@ RADII = (0.7, 0.6, 0.5, 0.5, 0.4, 0.4)  # around the corner 0: cells within are 
 
 def triangulation(n: int, rng: np.random.Generator, strength: float = 1.5) -> tuple[Array, NDArray[np.int64]]:
     """Delaunay triangles of random points in [0, 1]²: (n−2)² inside, n−2 on each side, and the corners."""
-    try:
-        from scipy.spatial import Delaunay
-    except ImportError as error:
-        raise ImportError("triangulations need scipy: pip install 'quadnorm[mesh]'") from error
     t = rng.random((4, n - 2))
     zero = np.zeros(n - 2)
     sides = [(t[0], zero), (t[1], zero + 1), (zero, t[2]), (zero + 1, t[3])]
     corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     inside = rng.random(((n - 2) ** 2, 2))
     points = crowded(np.concatenate([corners, *(np.stack(s, axis=1) for s in sides), inside]), strength)
-    cells = Delaunay(points).simplices.astype(np.int64)
-    edges = points[cells[:, 1:]] - points[cells[:, :1]]
-    # Three points of one side can make a triangle of no area, which no mesh has.
-    return points, cells[np.abs(np.linalg.det(edges)) > 1e-14]
+    return points, triangles(points)
 
 
 def vertices(n: int, rng: np.random.Generator, strength: float = 1.5) -> Mesh:

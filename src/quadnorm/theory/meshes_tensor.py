@@ -18,18 +18,26 @@ SIZES = (17, 33, 65, 129, 257)
 Nodes = Callable[[int, np.random.Generator], Array]
 
 
+def crowded(s: Array, strength: float) -> Array:
+    """Numbers in [0, 1] moved towards both ends: ½(1 + tanh(β(2s−1))/tanh β); left where they are for β = 0.
+
+    >>> crowded(np.array([0.0, 0.5, 1.0]), 1.5)
+    array([0. , 0.5, 1. ])
+    """
+    if strength == 0:
+        return s
+    return np.asarray(0.5 * (1 + np.tanh(strength * (2 * s - 1)) / np.tanh(strength)))
+
+
 def refined(n: int, strength: float = STRENGTH) -> Array:
-    """Nodes crowded at both ends of [0, 1]: x(s) = ½(1 + tanh(β(2s−1))/tanh β), s = j/(n−1); even for β = 0.
+    """Nodes crowded at both ends of [0, 1], even ones for β = 0.
 
     Spacing is largest in the middle and, in the limit, cosh²β times that of the ends.
 
     >>> refined(5, 2.0).round(3)
     array([0.   , 0.105, 0.5  , 0.895, 1.   ])
     """
-    s = np.linspace(0, 1, n)
-    if strength == 0:
-        return s
-    return np.asarray(0.5 * (1 + np.tanh(strength * (2 * s - 1)) / np.tanh(strength)))
+    return crowded(np.linspace(0, 1, n), strength)
 
 
 def chebyshev(n: int) -> Array:

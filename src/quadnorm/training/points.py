@@ -9,10 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.measures import Grid
+from quadnorm.norms.factory import is_norm
+from quadnorm.operators.domain import COUNTING
 from quadnorm.training.model import Normalised, moments
-
-COUNTING = Grid("counting")
 
 
 class OnPoints(Normalised):
@@ -61,7 +60,7 @@ class OnPoints(Normalised):
     @property
     def norms_count(self) -> bool:
         """Whether the norms count points."""
-        norms = (m for m in self.operator.modules() if type(m).__module__.startswith("quadnorm.norms"))
+        norms = (m for m in self.operator.modules() if is_norm(m))
         return all(getattr(m, "measure", COUNTING) == COUNTING for m in norms)
 
 

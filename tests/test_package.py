@@ -3,13 +3,11 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import quadnorm
-
-ROOT = Path(__file__).parent.parent
+from tests import ROOT
 
 
 def python(code: str) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from quadnorm.adapt import at_native, check_grid, register_anchor
-    from quadnorm.adapt.anchor import anchor
-    from quadnorm.adapt.audit import audit
+    from quadnorm.adapt.anchoring.anchor import anchor
+    from quadnorm.adapt.auditing.audit import audit
     from quadnorm.adapt.convert import convert
     from quadnorm.measures import (
         Anchored,

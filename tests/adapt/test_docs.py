@@ -2,12 +2,11 @@
 
 import importlib.util
 import re
-from pathlib import Path
 
 import pytest
 import torch
 
-ROOT = Path(__file__).parents[2]
+from tests import ROOT
 
 
 def test_the_page_runs(capsys):

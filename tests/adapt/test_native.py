@@ -7,8 +7,7 @@ from torch import nn
 
 from quadnorm.adapt import anchor, at_native
 from quadnorm.operators import FNO
-
-from .fields import smooth
+from tests.adapt.fields import smooth
 
 
 def model():

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from quadnorm.norms.dispatch import use_kernel
+from quadnorm.norms.kernels.dispatch import use_kernel
 
 
 @pytest.fixture(params=["torch", "numba"])

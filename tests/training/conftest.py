@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
-from tiny_runs import TINY
 
 from quadnorm.training import TrainConfig, read_config
+from tests.training.tiny_runs import TINY
 
 
 @pytest.fixture(autouse=True)

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tiny_runs import TINY, assert_same_run, contents
 
 from quadnorm.training import TrainConfig, read_metrics, train, write_config
 from quadnorm.training.ddp import Group
+from tests import ROOT
+from tests.training.tiny_runs import TINY, assert_same_run, contents
 
 Tiny = Callable[..., TrainConfig]
 SCRIPT = """
@@ -75,9 +76,9 @@ def test_two_processes_equal_one(tiny: Tiny, tmp_path: Path) -> None:
 
 
 def test_ranks_stop_and_resume_together(tmp_path: Path) -> None:
-    script = Path(__file__).with_name("forked.py")
     done = subprocess.run(
-        [sys.executable, str(script), "ranks", str(tmp_path), json.dumps(TINY)],
+        [sys.executable, "-m", "tests.training.forked", "ranks", str(tmp_path), json.dumps(TINY)],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=240,

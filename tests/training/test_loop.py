@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_runs import assert_same_run
 
 from quadnorm.problems import problem
 from quadnorm.training import TrainConfig, load_model, train
 from quadnorm.training.checkpoint import read_checkpoint
 from quadnorm.training.loop import Loop, learning_rate
 from quadnorm.training.model import Sizes, build_model
+from quadnorm.training.versions import NUMERICS
+from tests.training.tiny_runs import assert_same_run
 
 Tiny = Callable[..., TrainConfig]
 
@@ -168,7 +169,7 @@ def test_a_checkpoint_states_where_it_comes_from(tiny: Tiny, tmp_path: Path) -> 
     _, info = read_checkpoint(tmp_path / "best.safetensors")
     assert info["environment"]["packages"]["torch"] == torch.__version__
     assert info["environment"]["threads"] == 1
-    assert len(info["environment"]["code"]) == 16
+    assert info["environment"]["numerics"] == NUMERICS
     assert info["config"] == tiny().model_dump(mode="json")
     assert info["sizes"] == {"in_channels": 1, "out_channels": 1, "dim": 2, "placement": "endpoint"}
 

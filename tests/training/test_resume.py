@@ -14,18 +14,24 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_runs import TINY, assert_same_run, contents
 
 from quadnorm.cli import app
 from quadnorm.training import Interrupted, NonFiniteError, TrainConfig, load_model, read_metrics, train, write_config
 from quadnorm.training.loop import Loop
+from tests import ROOT
+from tests.training.tiny_runs import TINY, assert_same_run, contents
 
 Tiny = Callable[..., TrainConfig]
-SCRIPT = Path(__file__).with_name("forked.py")
 
 
 def forked(*arguments: str) -> int:
-    done = subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.training.forked", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     return int(done.stdout.splitlines()[-1])
 

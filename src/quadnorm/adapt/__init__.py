@@ -1,16 +1,16 @@
 """Existing models: find what depends on the resolution, fix it without training, or train without it."""
 
-from quadnorm.adapt.anchor import anchor
-from quadnorm.adapt.audit import audit
-from quadnorm.adapt.auditreport import Audit
-from quadnorm.adapt.carry import carry
+from quadnorm.adapt.anchoring.anchor import anchor
+from quadnorm.adapt.anchoring.registry import Place, register_anchor
+from quadnorm.adapt.anchoring.torch_modules import SpatialMean
+from quadnorm.adapt.auditing.audit import audit
+from quadnorm.adapt.auditing.report import Audit
 from quadnorm.adapt.convert import Conversion, convert
 from quadnorm.adapt.gridcheck import GridCheck, check_grid
 from quadnorm.adapt.native import AtNative, Detailed, at_native
-from quadnorm.adapt.registry import Place, register_anchor
 from quadnorm.adapt.report import Entry, Report
-from quadnorm.adapt.scattered import AtNativePoints
-from quadnorm.adapt.torch_modules import SpatialMean
+from quadnorm.carry.grids import carry
+from quadnorm.carry.scattered import AtNativePoints
 
 __all__ = [
     "AtNative",

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from quadnorm.adapt.anchoring.rules import take_hooks
 from quadnorm.adapt.models import check_module, copied, replaced
 from quadnorm.adapt.report import Report
-from quadnorm.adapt.rules import take_hooks
 from quadnorm.measures import Measure
 from quadnorm.norms import NoNorm, make_norm
-from quadnorm.norms.baselines import CountingNorm, TokenNorm
+from quadnorm.norms.baselines.uniform import CountingNorm, TokenNorm
 from quadnorm.norms.layers import QuadNorm
 
 TOKEN = (
@@ -148,7 +148,10 @@ def describe_norm(
         return TOKEN if len(m.normalized_shape) == 1 else "scales per sample of a fixed grid; cannot move to another"
     if type(m).__name__ == "InstanceNorm" and type(m).__module__.startswith("neuralop."):
         if around is None or m.kwargs.get("weight") is not None:
-            return "does not say how many channels it has; make the model with quadnorm.adapt.neuralop.use_quadnorm()"
+            return (
+                "does not say how many channels it has; "
+                "make the model with quadnorm.adapt.anchoring.neuralop.use_quadnorm()"
+            )
         return around, "first", ""
     return "a norm that this does not know" if _named_norm(m) else None
 

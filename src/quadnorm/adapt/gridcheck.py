@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from quadnorm.adapt.carry import per_axis, spline
+from quadnorm.carry.grids import per_axis, spline
 from quadnorm.measures import rule
 
 

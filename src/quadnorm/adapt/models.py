@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from quadnorm.adapt.carry import per_axis
-from quadnorm.adapt.trace import guess_dimension
+from quadnorm.adapt.anchoring.trace import guess_dimension
+from quadnorm.carry.grids import per_axis
 from quadnorm.measures.base import Shape
 
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
-from quadnorm.adapt.carry import METHODS, carry
 from quadnorm.adapt.models import check_module, model_grid
-from quadnorm.adapt.scattered import AtNativePoints
+from quadnorm.carry.grids import METHODS, carry
+from quadnorm.carry.scattered import AtNativePoints
 from quadnorm.measures.base import Shape
 
 

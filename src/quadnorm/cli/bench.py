@@ -42,7 +42,7 @@ def everything(as_json: Json = False, scale: Scale = 1.0) -> None:
 def _show(names: list[str], as_json: bool, scale: float) -> None:
     found = {}
     for name in names:
-        found[name] = import_module(f"quadnorm.bench.{name}").run(scale=scale)
+        found[name] = import_module(f"quadnorm.lab.bench.{name}").run(scale=scale)
         if not as_json:
             _table(name, found[name])
     if as_json:

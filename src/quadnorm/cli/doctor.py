@@ -29,7 +29,7 @@ def doctor() -> None:
 
     from quadnorm.measures import Grid
     from quadnorm.norms import QuadNorm
-    from quadnorm.norms.dispatch import numba_serves
+    from quadnorm.norms.kernels.dispatch import numba_serves
     from quadnorm.problems import cache
     from quadnorm.training import environment
 

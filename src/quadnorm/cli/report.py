@@ -23,13 +23,13 @@ def report(
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Write one self-contained page from records: tables beside the paper's, figures, claims. Trains nothing."""
-    from quadnorm.report import build_report, library_of
+    from quadnorm.lab.report import build_report, library_of
 
     library = library_of(records or [Path("results")])
     target = build_report(library, out, compare or None)
     print(target)
     if files is not None:
-        from quadnorm.analysis.export import export
+        from quadnorm.lab.analysis.export import export
 
         done = export(library, files)
         print(f"{files}: {len(done.files)} files")

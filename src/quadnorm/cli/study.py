@@ -25,7 +25,7 @@ def list_studies(preset: Preset = "desk") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from quadnorm.studies import estimate, study, study_names
+    from quadnorm.lab.studies import estimate, study, study_names
 
     made = Table("study", "title", "runs", f"{preset}, minutes")
     for name in study_names():
@@ -43,8 +43,8 @@ def plan(
     from rich.console import Console
     from rich.table import Table
 
-    from quadnorm.studies import estimate
-    from quadnorm.studies.records import complete, tasks_of
+    from quadnorm.lab.studies import estimate
+    from quadnorm.lab.studies.records import complete, tasks_of
 
     s = _study(name, preset, seeds, method)
     made = Table("run", "epochs", "grids", "record")
@@ -78,8 +78,8 @@ def run(
     """Run a study: train and evaluate what is missing. Stop it at any time; it goes on when called again."""
     import shutil
 
-    from quadnorm.studies.records import complete, folder_of, tasks_of
-    from quadnorm.studies.runner import run_study
+    from quadnorm.lab.studies.records import complete, folder_of, tasks_of
+    from quadnorm.lab.studies.runner import run_study
 
     s = _study(name, preset, seeds, method)
     if not resume:
@@ -106,14 +106,14 @@ def show(
 
 
 def _show(s: Any, out: Path, allow_mixed: bool) -> None:
-    from quadnorm.analysis.tables import study_table
+    from quadnorm.lab.analysis.tables.table import study_table
 
     study_table(s, out, allow_mixed=allow_mixed).terminal()
 
 
 def _study(name: str, preset: str, seeds: str | None, methods: list[str] | None) -> Any:
-    from quadnorm.studies import study
-    from quadnorm.studies.runner import select
+    from quadnorm.lab.studies import study
+    from quadnorm.lab.studies.runner import select
 
     s = study(name).at(preset)
     chosen = None
@@ -133,8 +133,8 @@ def _progress(s: Any, out: Path) -> Iterator[Any]:
     """Bars for the data and for the epochs of all runs together, with the time that is left."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from quadnorm.studies.records import complete, tasks_of
-    from quadnorm.studies.runner import epochs_done
+    from quadnorm.lab.studies.records import complete, tasks_of
+    from quadnorm.lab.studies.runner import epochs_done
 
     todo = [t for t in tasks_of(s).values() if not complete(out, t)]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

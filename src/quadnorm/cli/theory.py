@@ -20,7 +20,7 @@ def theory(
 
     The exit code is 1 if one of them does not hold.
     """
-    from quadnorm.theory import statements
+    from quadnorm.lab.theory import statements
 
     chosen = statements(names or [])
     if only_list:
@@ -32,14 +32,14 @@ def theory(
         evidence = s.measure()
         found.append((s, evidence))
         if not as_json:
-            from quadnorm.theory.show import show
+            from quadnorm.lab.theory.show import show
 
             show(s, evidence)
     if as_json:
         print(json.dumps([s.to_json(evidence) for s, evidence in found], indent=2))
     if figure:
-        from quadnorm.analysis.figures_evidence import draw
-        from quadnorm.analysis.figures_style import save
+        from quadnorm.lab.analysis.figures.evidence import draw
+        from quadnorm.lab.analysis.figures.style import save
 
         for s, evidence in found:
             made = save(draw(s, evidence), out / s.name)

@@ -2,10 +2,10 @@
 
 from quadnorm.measures.anchored import Anchored
 from quadnorm.measures.base import Measure
-from quadnorm.measures.explicit import Blend, Masked, Weights
+from quadnorm.measures.composed import Blend, Masked, Weights
+from quadnorm.measures.geometry.meshes import cell_weights, lumped_weights
+from quadnorm.measures.geometry.points import delaunay_weights, voronoi_weights
 from quadnorm.measures.grid import Grid, Separable
-from quadnorm.measures.mesh import cell_weights, lumped_weights
-from quadnorm.measures.points import delaunay_weights, voronoi_weights
 from quadnorm.measures.rules import PLACEMENTS, RULES, Rule, rule
 from quadnorm.measures.sphere import LatLon
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from quadnorm.measures._cache import CACHE
 
 if TYPE_CHECKING:
-    from quadnorm.measures.explicit import Masked, Weights
+    from quadnorm.measures.composed import Masked, Weights
 
 Shape = tuple[int, ...]
 
@@ -129,7 +129,7 @@ class Measure(ABC):
         >>> half.weights(4), half.total
         (tensor([0.5000, 0.5000, 0.0000, 0.0000], dtype=torch.float64), 0.5)
         """
-        from quadnorm.measures.explicit import Masked
+        from quadnorm.measures.composed import Masked
 
         return Masked(self, mask)
 
@@ -145,7 +145,7 @@ class Measure(ABC):
         ``probability``: the inclusion probability of *every* sample, of the full shape, any positive scale; default
         equal for all. ``shape``: the full grid's shape, needed when the measure serves any resolution.
         """
-        from quadnorm.measures.explicit import subsample
+        from quadnorm.measures.composed import subsample
 
         return subsample(self, index, probability, shape)
 

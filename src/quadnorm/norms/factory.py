@@ -11,10 +11,10 @@ from torch import nn
 
 from quadnorm._suggest import unknown
 from quadnorm.measures import PLACEMENTS, RULES
-from quadnorm.norms.bands import QuadBandNorm, RIBandNorm, SpectralNorm
-from quadnorm.norms.baselines import GroupNorm, InstanceNorm, LayerNorm, NoNorm, RMSNorm, TokenNorm
+from quadnorm.norms.baselines.bands import QuadBandNorm, RIBandNorm, SpectralNorm
+from quadnorm.norms.baselines.learned import LearnableQuad, ResConditioned
+from quadnorm.norms.baselines.uniform import GroupNorm, InstanceNorm, LayerNorm, NoNorm, RMSNorm, TokenNorm
 from quadnorm.norms.layers import MODES, AnchoredNorm, BlendQuadNorm, QuadNorm, QuadRMSNorm
-from quadnorm.norms.learned import LearnableQuad, ResConditioned
 
 # The first word of a spec, and which kinds of words may follow it.
 NORMS: dict[str, tuple[Callable[..., nn.Module], tuple[str, ...]]] = {

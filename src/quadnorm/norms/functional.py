@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from quadnorm.measures import Measure
-from quadnorm.norms.core import normalize
-from quadnorm.norms.formula import statistics_dtype
+from quadnorm.norms.kernels.core import normalize
+from quadnorm.norms.kernels.formula import statistics_dtype
 from quadnorm.norms.weights import given_weights, has_holes, inspectable, scaled, without_fill_values
 
 

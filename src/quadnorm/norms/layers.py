@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm.measures import Anchored, Blend, Grid, Measure, as_measure
-from quadnorm.norms.formula import statistics_dtype
+from quadnorm.norms.kernels.formula import statistics_dtype
 from quadnorm.norms.layout import Layout
 from quadnorm.norms.quad import MODES, QuadNorm
 from quadnorm.norms.weights import blended

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
 from quadnorm.measures import Blend, Grid, Measure, Separable, as_measure
-from quadnorm.norms.core import normalize
-from quadnorm.norms.formula import statistics_dtype
 from quadnorm.norms.functional import checked
+from quadnorm.norms.kernels.core import normalize
+from quadnorm.norms.kernels.formula import statistics_dtype
 from quadnorm.norms.layout import Layout, checked_layout, from_channels_first, to_channels_first
 from quadnorm.norms.weights import blended, given_weights, has_holes, scaled, without_fill_values
 

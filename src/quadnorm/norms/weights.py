@@ -8,7 +8,7 @@ from torch import Tensor
 
 from quadnorm.measures import Blend, Measure, Separable
 from quadnorm.measures.base import Shape
-from quadnorm.norms.formula import statistics_dtype
+from quadnorm.norms.kernels.formula import statistics_dtype
 
 # Beyond this a value at an absent sample is a fill value (NaN, netCDF's 9.97e36, …): its square could overflow and 0·∞
 # is NaN.

@@ -2,9 +2,9 @@
 
 from quadnorm.operators.fno import FNO
 from quadnorm.operators.galerkin import GalerkinAttention, GalerkinTransformer
-from quadnorm.operators.points import SpatialNorm, grid_to_tokens, tokens_to_grid
 from quadnorm.operators.pointwise import Pointwise, PointwiseMLP
-from quadnorm.operators.spectral import SpectralConv
+from quadnorm.operators.samples import SpatialNorm, grid_to_tokens, tokens_to_grid
+from quadnorm.operators.spectral.convolution import SpectralConv
 from quadnorm.operators.transolver import SliceAttention, Transolver
 
 __all__ = [

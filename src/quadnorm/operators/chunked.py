@@ -22,7 +22,13 @@ from quadnorm.norms import (
     TokenNorm,
 )
 from quadnorm.operators.domain import grid_shape, positions
-from quadnorm.operators.transforms import analyse_real, complex_modes, from_modes, synthesise_real, with_constant
+from quadnorm.operators.spectral.transforms import (
+    analyse_real,
+    complex_modes,
+    from_modes,
+    synthesise_real,
+    with_constant,
+)
 
 if TYPE_CHECKING:
     from quadnorm.operators.fno import FNO, FNOBlock

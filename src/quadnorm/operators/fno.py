@@ -14,7 +14,7 @@ from quadnorm.measures import Measure, as_measure
 from quadnorm.operators.chunked import forward_chunked
 from quadnorm.operators.domain import Measured, check_placement, grid_shape, positions, sample_weights, spatial_norm
 from quadnorm.operators.pointwise import Pointwise, PointwiseMLP, affine
-from quadnorm.operators.spectral import SpectralConv
+from quadnorm.operators.spectral.convolution import SpectralConv
 
 
 class FNO(Measured):

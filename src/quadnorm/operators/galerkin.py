@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from quadnorm.measures import Measure
 from quadnorm.operators.domain import Measured, check_placement, sample_weights, spatial_norm
-from quadnorm.operators.points import Samples
 from quadnorm.operators.pointwise import Pointwise, PointwiseMLP, affine
+from quadnorm.operators.samples import Samples
 
 
 class GalerkinAttention(Measured):

@@ -20,8 +20,8 @@ from quadnorm.operators.domain import (
     spatial_norm,
     training_count,
 )
-from quadnorm.operators.points import Samples
 from quadnorm.operators.pointwise import Pointwise, PointwiseMLP, affine
+from quadnorm.operators.samples import Samples
 
 PRESETS: dict[str, dict[str, int]] = {
     "standard": {"width": 64, "layers": 6},

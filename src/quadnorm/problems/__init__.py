@@ -10,17 +10,17 @@ __all__ = ["PLACEMENTS", "Problem", "problem", "problem_names"]
 
 # name: (module, class). A module is imported when its problem is asked for.
 _PROBLEMS = {
-    "darcy": ("darcy", "Darcy"),
-    "helmholtz": ("helmholtz", "Helmholtz"),
-    "poisson": ("poisson", "Poisson"),
-    "reaction-diffusion": ("reaction_diffusion", "ReactionDiffusion"),
-    "elasticity": ("elasticity", "Elasticity"),
-    "varcoeff": ("varcoeff", "VarCoeff"),
-    "darcy-official": ("darcy_official", "DarcyOfficial"),
-    "cavity": ("cavity", "Cavity"),
-    "navier-stokes": ("navier_stokes", "NavierStokes"),
-    "poisson-mesh": ("poisson_mesh", "PoissonMesh"),
-    "elasticity-mesh": ("elasticity_mesh", "ElasticityMesh"),
+    "darcy": ("pdes.darcy", "Darcy"),
+    "helmholtz": ("pdes.helmholtz", "Helmholtz"),
+    "poisson": ("pdes.poisson", "Poisson"),
+    "reaction-diffusion": ("pdes.reaction_diffusion", "ReactionDiffusion"),
+    "elasticity": ("pdes.elasticity", "Elasticity"),
+    "varcoeff": ("pdes.varcoeff", "VarCoeff"),
+    "darcy-official": ("pdes.darcy_official", "DarcyOfficial"),
+    "cavity": ("pdes.cavity", "Cavity"),
+    "navier-stokes": ("pdes.navier_stokes", "NavierStokes"),
+    "poisson-mesh": ("meshes.poisson", "PoissonMesh"),
+    "elasticity-mesh": ("meshes.elasticity", "ElasticityMesh"),
 }
 
 

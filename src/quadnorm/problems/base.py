@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from quadnorm._suggest import unknown
-from quadnorm.problems.pool import run
+from quadnorm.problems.solvers.pool import run
 from quadnorm.problems.streams import stream
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class Problem(ABC):
 
     placement: str = "endpoint"
 
+    version: ClassVar[int] = 1  # raised by one whenever the numbers of the problem's samples change
     name: ClassVar[str]
     inputs: ClassVar[tuple[str, ...]]  # names of the channels of x
     outputs: ClassVar[tuple[str, ...]]  # names of the channels of y
@@ -86,7 +87,6 @@ class Problem(ABC):
     block: ClassVar[int] = 16  # samples held in memory at once, and stored in one file of the cache
     stored: ClassVar[Mapping[str, str]] = {}  # dtypes of instance arrays on disk, where they differ from memory's
     views: ClassVar[tuple[str, ...]] = ("placement",)  # parameters that change how grids see an instance, not it
-    code: ClassVar[tuple[str, ...]] = ()  # modules of this room, beside the problem's own, that decide its numbers
 
     def __post_init__(self) -> None:
         # A problem with parameters of its own checks them here too, after super().__post_init__().

@@ -18,7 +18,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,6 @@ from uuid import uuid4
 
 import numpy as np
 
-from quadnorm._source import meaning
 from quadnorm.problems.base import Array, Problem, checked_seed
 
 Progress = Callable[[int, int], None]  # (samples ready, samples wanted)
@@ -49,8 +47,8 @@ def location() -> Path:
 
 
 def folder(p: Problem) -> Path:
-    """The directory of a problem with its parameters and its present code."""
-    text = json.dumps([_FORMAT, p.key(), code_version(type(p))])
+    """The directory of a problem with its parameters and its present version."""
+    text = json.dumps([_FORMAT, p.key(), p.version])
     return location() / p.name / hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
 
 
@@ -107,18 +105,6 @@ def size(p: Problem | None = None) -> int:
 def ready(p: Problem, seed: int = 0) -> int:
     """How many samples of a seed are on disk (unchecked)."""
     return p.block * sum(1 for _ in _seed(p, seed).glob("block-??????/block.json"))
-
-
-@lru_cache
-def code_version(cls: type[Problem]) -> str:
-    """A hash of the code that decides a problem's numbers: its own module and those it names in ``code``.
-
-    Comments, docstrings and layout do not count: the hash is that of the syntax tree without them.
-    """
-    room = Path(__file__).parent
-    own = sys.modules[cls.__module__].__file__
-    files = [Path(own)] if own else []
-    return meaning([*files, *(room / f"{name}.py" for name in sorted({"base", "streams", *cls.code}))])
 
 
 def _ours(where: Path) -> bool:
@@ -203,7 +189,7 @@ def _write(p: Problem, seed: int, number: int, workers: int) -> dict[str, Array]
 def _describe(p: Problem) -> None:
     file = folder(p) / "problem.json"
     if not file.exists():
-        text = json.dumps({"problem": p.name, "parameters": p.parameters(), "code": code_version(type(p))}, indent=2)
+        text = json.dumps({"problem": p.name, "parameters": p.parameters(), "version": p.version}, indent=2)
         temporary = file.with_name(f".{file.name}-{uuid4().hex}")
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(file)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quadnorm.problems.base import axis_fractions
-from quadnorm.problems.products import sandwich
+from quadnorm.problems.solvers.products import sandwich
 
 
 def nearest(fine: int, placement: str, n: int) -> npt.NDArray[np.int64]:

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from quadnorm.training.read import read_config, write_config
     from quadnorm.training.run import Result, train
     from quadnorm.training.saved import load_model, save_anchored
-    from quadnorm.training.versions import code_version, environment
+    from quadnorm.training.versions import NUMERICS, environment
 
 __all__ = [
+    "NUMERICS",
     "Errors",
     "Evaluation",
     "Interrupted",
@@ -27,7 +28,6 @@ __all__ = [
     "Normalised",
     "Result",
     "TrainConfig",
-    "code_version",
     "environment",
     "evaluate",
     "evaluate_model",
@@ -42,7 +42,7 @@ __all__ = [
 
 _FILES = {
     "config": ("TrainConfig",),
-    "versions": ("code_version", "environment"),
+    "versions": ("NUMERICS", "environment"),
     "evaluation": ("Errors", "Evaluation", "evaluate", "evaluate_model"),
     "interrupt": ("Interrupted",),
     "logs": ("read_metrics",),

@@ -164,7 +164,7 @@ def _earlier(config: TrainConfig, folder: Path) -> Saved | None:
             f"{folder} holds a run with another config: {first}{more}; choose another folder, or start again"
         )
     now = environment()
-    for key in ("code", "packages", "cpu", "threads"):
+    for key in ("numerics", "packages", "cpu", "threads"):
         if saved.environment.get(key) != now[key] and not saved.state.ended:
             log.warning("%s was begun with another %s: results may differ in the last bits", folder, key)
     return saved

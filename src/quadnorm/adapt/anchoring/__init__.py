@@ -1,0 +1,1 @@
+"""Sums of a trained model on other grids, under the measure of its training grid."""

@@ -1,0 +1,289 @@
+"""A trained model, made consistent across resolutions without retraining."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from math import prod
+
+import torch
+from torch import Tensor, nn
+
+from quadnorm.adapt.anchoring import (
+    rules,  # their import fills the table of rules
+)
+from quadnorm.adapt.anchoring.calls import NO_SUMS, tensors
+from quadnorm.adapt.anchoring.registry import Outcome, Place, apply_rule, left, rule_for
+from quadnorm.adapt.anchoring.torch_modules import OverGrid
+from quadnorm.adapt.anchoring.trace import Example, Trace, call, guess_examples, scratch, trace
+from quadnorm.adapt.models import check_module, copied, model_grid, replaced
+from quadnorm.adapt.report import Report
+from quadnorm.measures import Anchored, Measure
+from quadnorm.measures.base import Shape
+
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}  # of the largest output; half precision has 2e-2
+
+
+def anchor(
+    model: nn.Module,
+    resolution: int | Sequence[int],
+    placement: str | Sequence[str] | None = None,
+    *,
+    example: Example | None = None,
+    detail: bool = False,
+    share: bool = False,
+) -> nn.Module:
+    r"""A copy of a trained model whose every spatial sum runs under the measure of its training grid.
+
+    A model that counts samples has learned with the counting measure of its training grid. Per endpoint-inclusive
+    axis that is
+
+    .. math:: (1 - 1/n_0)\,\text{trapezoid} + (1/n_0)\,(\delta_{first} + \delta_{last})/2
+
+    and on another grid counting is another measure, at distance O(h). The copy keeps the measure: at ``resolution``
+    its outputs are the model's, elsewhere they differ from them by O(h²). Nothing is trained.
+
+    Anchored are PyTorch's GroupNorm, InstanceNorm, LayerNorm and RMSNorm over space, global average pools, and
+    softmax attention between the grid's samples; everything that
+    owns a ``measure``, such as this package's norms, spectral convolutions, attention and operators;
+    neuraloperator's norms and spectral convolutions; and what :func:`register_anchor` teaches.
+    ``copy.anchor_report`` says what was anchored, what was not, and why: ``print`` it.
+
+    Args:
+        model: any module; it is not touched. The copy keeps hooks, mode, dtype, device, and modules that are shared
+            stay shared.
+        resolution: samples per axis of the training grid, a number for all axes or one each.
+        placement: where the samples lie, for all axes or one each: ``endpoint``, ``cell``, ``periodic``, ``left``.
+            Default: what the model says of itself (``model.placement``), else ``endpoint``. On cell-centred and
+            periodic axes counting already is the integral, and nothing changes.
+        example: an input at the training resolution: a tensor, a tuple of arguments or a dict of keyword arguments.
+            It is run once to see the grid in each module (in U-shaped models they differ), to find sums outside of
+            modules, and to compare the copy with the model. By default random numbers are tried; the report says if
+            that did not work.
+        detail: return :class:`quadnorm.adapt.Detailed`, which corrects the anchored output on a new grid so that it
+            agrees with the native run at the training grid's own nodes.
+        share: share the parameters with the model instead of copying them.
+
+    >>> model = nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(1, 4), nn.GELU(), nn.Conv2d(4, 1, 1))
+    >>> fixed = anchor(model, 17)
+    >>> x = torch.randn(2, 1, 17, 17)
+    >>> torch.equal(fixed(x), model(x))
+    True
+    >>> print(fixed.anchor_report)
+    anchored at 17×17, endpoint samples: 1 module anchored, 0 left
+    module  kind       action    why
+    ------  ---------  --------  -------------------
+    1       GroupNorm  anchored  counting → anchored
+    note: compared with the model on random input at 17×17: equal to 0.0e+00 of the largest output
+    """
+    check_module(model, "anchor")
+    sizes, names = model_grid(model, resolution, placement)
+    made, report, note, tried = examined(model, sizes, names, example, share)
+    if not report.changed and not report.unchanged:
+        others = "\n".join(f"  {e.name or '(model)'} ({e.kind}): {e.why}" for e in report.left)
+        raise ValueError(
+            "found no spatial sum that could be anchored in the model"
+            + (f"; these were left as they are:\n{others}" if others else "")
+            + "\nteach your own modules with register_anchor"
+        )
+    grid = "×".join(map(str, sizes))
+    n, m = len(report.changed), len(report.left)
+    where = names[0] if len(set(names)) == 1 else ", ".join(names)
+    report.title = f"anchored at {grid}, {where} samples: {n} module{'s' * (n != 1)} anchored, {m} left"
+    report.notes.append(note if tried is None else _compare(model, made, tried, note))
+    made.anchor_report = report  # type: ignore[assignment]
+    if detail:
+        from quadnorm.adapt.native import Detailed
+
+        return Detailed(made, sizes, names)
+    return made
+
+
+def examined(
+    model: nn.Module, sizes: Shape, names: tuple[str, ...], example: Example | None, share: bool
+) -> tuple[nn.Module, Report, str, Example | None]:
+    """The anchored copy, its report, and the input that it was looked at with, in words and as it is."""
+    made = copied(model, share)
+    _learn_neuralop(made)
+    seen, note, tried = _look(made, sizes, example)
+    report = Report("")
+    made = _apply(made, sizes, names, seen, report)
+    _list_fields(made, sizes, report)
+    for where, name, what in seen.calls if seen else ():
+        why = what if what in NO_SUMS else f"{what}; a call, no module: make it one and teach it with register_anchor"
+        report.add(where, f"call {name}", "left", why)
+    return made, report, note, tried
+
+
+def _learn_neuralop(model: nn.Module) -> None:
+    if any(type(m).__module__.startswith("neuralop.") for m in model.modules()):
+        import quadnorm.adapt.anchoring.neuralop  # noqa: F401  # its import registers the rules
+
+
+# --- the run at the training resolution ------------------------------------------------------------------------------
+
+
+def _known(module: nn.Module) -> bool:
+    return isinstance(getattr(module, "measure", None), Measure) or not isinstance(
+        rule_for(module), (Outcome, type(None))
+    )
+
+
+def _look(model: nn.Module, sizes: Shape, example: Example | None) -> tuple[Trace | None, str, Example | None]:
+    grid = "×".join(map(str, sizes))
+    if example is not None:
+        if not any(_holds(t.shape, sizes) for t in tensors(example)):
+            shapes = ", ".join(str(tuple(t.shape)) for t in tensors(example)) or repr(example)
+            raise ValueError(
+                f"the example must be an input at the training resolution {grid}, got shapes {shapes}; "
+                f"check the resolution, or pass an input on the training grid"
+            )
+        return trace(model, example, sizes, _known), f"the example at {grid}", example
+    for x in guess_examples(model, sizes):
+        try:
+            return trace(model, x, sizes, _known), f"random input at {grid}", x
+        except Exception:  # a guess may fail in any way; the report says that none worked
+            continue
+    why = (
+        f"not compared with the model: no input could be guessed; pass example=, an input at {grid}. Without it "
+        "every module is "
+        f"taken to see the full grid, and sums outside of modules are not found"
+    )
+    return None, why, None
+
+
+def _holds(shape: Sequence[int], sizes: Shape) -> bool:
+    d = len(sizes)
+    return any(tuple(shape[k : k + d]) == sizes for k in range(len(shape) - d + 1)) or prod(sizes) in shape
+
+
+def _compare(model: nn.Module, made: nn.Module, example: Example, note: str) -> str:
+    a, b = (tensors(call(scratch(m), example)) for m in (model, made))
+    worst = 0.0
+    for s, t in zip(a, b, strict=True):
+        if not s.is_floating_point() or s.numel() == 0:
+            continue
+        if not torch.isfinite(s).all():
+            return f"not compared with the model: its own output on {note} is not finite; pass example="
+        gap = ((s - t).abs().max() / s.abs().max().clamp_min(torch.finfo(s.dtype).tiny)).item()
+        if not gap <= TOLERANCE.get(s.dtype, 2e-2):
+            raise RuntimeError(
+                f"the anchored copy differs from the model by {gap:.1e} of the largest output at the training "
+                f"resolution, on {note}; "
+                f"a registered rule may be wrong, or a module sees another grid than expected: pass example="
+            )
+        worst = max(worst, gap)
+    return f"compared with the model on {note}: equal to {worst:.1e} of the largest output"
+
+
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+
+def anchored_parts(
+    model: nn.Module, sizes: Shape, names: tuple[str, ...], example: Example, only: Container[str]
+) -> nn.Module:
+    """A copy in which only the named modules are anchored, for experiments; parameters are shared."""
+    made = copied(model, share=True)
+    _learn_neuralop(made)
+    return _apply(made, sizes, names, trace(made, example, sizes, _known), Report(""), only)
+
+
+def _apply(
+    model: nn.Module,
+    sizes: Shape,
+    names: tuple[str, ...],
+    seen: Trace | None,
+    report: Report,
+    only: Container[str] | None = None,
+) -> nn.Module:
+    homes: dict[int, list[str]] = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        homes.setdefault(id(module), []).append(name)
+    # Measures are read before any is set: an operator's setter also sets those of its layers.
+    plan = list(model.named_modules())
+    before = {id(m): m.measure for _, m in plan if isinstance(getattr(m, "measure", None), Measure)}
+    for name, module in plan:
+        if only is not None and name not in only:
+            if id(module) in before:
+                module.measure = before[id(module)]
+            continue
+        place = _place(name, sizes, names, seen)
+        outcome = _outcome(module, place, before)
+        if outcome is None:
+            continue
+        if outcome.module is not None and outcome.module is not module:
+            model = replaced(model, homes[id(module)], outcome.module)
+        also = f" (the same module as {', '.join(homes[id(module)][1:])})" if len(homes[id(module)]) > 1 else ""
+        inner = ""
+        if not isinstance(place, str) and outcome.action == "anchored" and place.measure.anchor != sizes:
+            inner = f"; sees {'×'.join(map(str, place.measure.anchor))} samples in training"
+        report.add(name, _kind(module), outcome.action, outcome.why + inner + also)
+    return model
+
+
+def _kind(module: nn.Module) -> str:
+    """The name that the user knows the module by: that of the class before it was exchanged."""
+    return next(c.__name__ for c in type(module).__mro__ if not c.__module__.startswith("quadnorm.adapt"))
+
+
+def _outcome(module: nn.Module, place: Place | str, before: dict[int, Measure]) -> Outcome | None:
+    if isinstance(module, torch.jit.ScriptModule):
+        return left("scripted: TorchScript has compiled its modules away; anchor before scripting")
+    rule = rule_for(module)
+    if isinstance(rule, Outcome) and id(module) not in before:
+        return rule
+    owns = id(module) in before and (rule is None or isinstance(rule, Outcome))
+    if rule is None and not owns:
+        return rules.plain_mean(module, place) if isinstance(place, Place) else None
+    if isinstance(place, str):
+        return left(place)
+    if owns:
+        module.measure = before[id(module)]  # type: ignore[assignment]
+        return rules.own_measure(module, place)
+    assert rule is not None
+    assert not isinstance(rule, Outcome)
+    return apply_rule(rule, module, place)
+
+
+def _place(name: str, sizes: Shape, names: tuple[str, ...], seen: Trace | None) -> Place | str:
+    """Where a module stands; a string if it stands in several places at once."""
+    shapes = tuple(dict.fromkeys(seen.shapes.get(name, ()))) if seen else ()
+    outputs = tuple(dict.fromkeys(seen.outputs.get(name, ()))) if seen else ()
+    inputs = tuple(dict.fromkeys(seen.inputs.get(name, ()))) if seen else ()
+    grids = {g for g in (_grid(s, sizes) for s in shapes) if g is not None}
+    if len(grids) > 1:
+        many = " and ".join("×".join(map(str, g)) for g in sorted(grids))
+        return f"is used on several grids in one run ({many}); one module cannot stand for both"
+    grid = grids.pop() if grids else sizes
+    return Place(name, Anchored(grid, names), sizes, names, shapes, outputs, inputs)
+
+
+def _grid(shape: Shape, sizes: Shape) -> Shape | None:
+    """The spatial part of a tensor's shape."""
+    d = len(sizes)
+    for k in range(2, len(shape) - d + 1):
+        if shape[k : k + d] == sizes:
+            return sizes
+    if shape[1 : 1 + d] == sizes or shape[:d] == sizes or (d > 1 and prod(sizes) in shape[1:]):
+        return sizes
+    return tuple(shape[2:]) if len(shape) == d + 2 else None
+
+
+def _list_fields(model: nn.Module, sizes: Shape, report: Report) -> None:
+    """Parameters and buffers with one value per training sample."""
+    for owner, module in model.named_modules():
+        if isinstance(module, OverGrid) or _known(module):
+            continue
+        for name, t in _own_tensors(module):
+            if t is not None and len(sizes) > 1 and _holds(t.shape, sizes):
+                path = f"{owner}.{name}" if owner else name
+                report.add(
+                    path,
+                    "field",
+                    "left",
+                    f"values on the training grid, shape {tuple(t.shape)}: other grids have no use for them",
+                )
+
+
+def _own_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor | None]]:
+    yield from module._parameters.items()
+    yield from module._buffers.items()

@@ -1,0 +1,57 @@
+"""Every table and figure as files, for whoever writes a paper from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from pathlib import Path
+
+from quadnorm.lab.analysis.figures.registry import save_figures
+from quadnorm.lab.analysis.results import Library
+from quadnorm.lab.analysis.tables.derived.builders import derived_table, table_names
+from quadnorm.lab.analysis.tables.table import Table, table_of
+from quadnorm.lab.studies import study_names
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written, and which figures could not be drawn, with the reason."""
+
+    files: tuple[Path, ...]
+    missing: dict[str, str]
+
+
+def export(roots: Path | Sequence[Path] | Library, folder: Path) -> Exported:
+    """``tables/NAME.{md,csv,tex,html,txt}`` of studies with records and of derived tables; ``figures/NAME.{svg,png}``.
+
+    A derived table that shares its name with a study is ``NAME-derived``.
+    """
+    if not isinstance(roots, Library):
+        roots = Library([Path(roots)] if isinstance(roots, (str, Path)) else [Path(r) for r in roots])
+    tables = [table_of(results) for name in study_names() if (results := roots.results(name)).any]
+    tables += [_renamed(derived_table(name, roots), {t.name for t in tables}) for name in table_names()]
+    made: list[Path] = []
+    target = Path(folder) / "tables"
+    target.mkdir(parents=True, exist_ok=True)
+    for table in tables:
+        forms = {"md": table.markdown, "csv": table.csv, "tex": table.latex, "txt": table.text}
+        for ending, text in {**{e: form() for e, form in forms.items()}, "html": _whole(table)}.items():
+            path = target / f"{table.name}.{ending}"
+            path.write_text(text, encoding="utf-8", errors="replace")
+            made.append(path)
+    figures, missing = save_figures(roots, Path(folder) / "figures")
+    return Exported(tuple(made + figures), missing)
+
+
+def _whole(table: Table) -> str:
+    """A page of its own: without the declared encoding a browser would spoil ± and ²."""
+    title = escape(table.title)
+    return (
+        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{title}</title>\n'
+        f"<h1>{title}</h1>\n{table.html()}\n</html>\n"
+    )
+
+
+def _renamed(table: Table, taken: set[str]) -> Table:
+    return replace(table, name=f"{table.name}-derived") if table.name in taken else table

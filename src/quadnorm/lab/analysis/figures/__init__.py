@@ -1,0 +1,1 @@
+"""Figures of records, of fields and of the theory."""

@@ -1,0 +1,105 @@
+"""Figures of measured statements: every series against its spacing, with its fitted order."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from itertools import groupby
+from math import inf
+from typing import Any
+
+from quadnorm.lab.analysis.figures.style import FAINT, sheet, style
+from quadnorm.lab.theory import Check, Evidence, Series, Statement
+
+COLOURS = ("#009E73", "#D55E00", "#0072B2", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
+MEASURES = {"counting": "#D55E00", "trapezoid": "#009E73", "anchored": "#CC79A7"}
+MARKERS = "os^DvPX"
+
+# Statements that have a drawing of their own: name → module:function, called with the evidence.
+DRAWINGS: dict[str, str] = {
+    "transfer": "quadnorm.lab.analysis.figures.bound:transfer",
+    "meshes-tensor": "quadnorm.lab.analysis.figures.meshes:family_orders",
+    "meshes-simplices": "quadnorm.lab.analysis.figures.meshes:family_orders",
+    "meshes-clouds": "quadnorm.lab.analysis.figures.meshes:family_orders",
+    "meshes-sphere": "quadnorm.lab.analysis.figures.meshes:family_orders",
+    "meshes-limits": "quadnorm.lab.analysis.figures.meshes:family_orders",
+    "meshes-strength": "quadnorm.lab.analysis.figures.theory:bias_convergence",
+    "mechanism": "quadnorm.lab.analysis.figures.theory:nonuniform_mechanism",
+}
+
+
+def draw(statement: Statement, evidence: Evidence) -> Any:
+    """The statement's own drawing if it has one, else log-log panels, one for each group of series.
+
+    Series form a group if their names agree up to the first comma ("2-D, trapezoid" and "2-D, counting").
+    """
+    if statement.name in DRAWINGS:
+        module, function = DRAWINGS[statement.name].split(":")
+        return getattr(import_module(module), function)(evidence)
+    groups = [(head, list(members)) for head, members in groupby(evidence.series, lambda s: s.name.partition(",")[0])]
+    if not groups:
+        return _verdicts(statement, evidence)
+    columns = min(3, len(groups))
+    rows = -(-len(groups) // columns)
+    with style():
+        figure, axes = sheet(2.6 * rows, rows, columns)
+        for axis in axes.flat[len(groups) :]:
+            axis.remove()
+        for axis, (head, members) in zip(axes.flat, groups, strict=False):
+            _panel(axis, head, members)
+        return figure
+
+
+def _panel(axis: Any, head: str, members: list[Series]) -> None:
+    taken = [_colour(series.name) for series in members]
+    spare = iter([c for c in COLOURS if c not in taken] + list(COLOURS))
+    for k, series in enumerate(members):
+        label = series.name.partition(", ")[2] or series.name
+        colour = taken[k] if taken[k] and taken[k] not in taken[:k] else next(spare)
+        fit = series.fit
+        axis.loglog(series.x, series.y, color=colour, marker=MARKERS[k % len(MARKERS)], ls="", label=_label(label, fit))
+        line = [fit.coefficient * x**fit.exponent for x in series.x]
+        axis.loglog(series.x, line, color=colour, lw=0.8)
+    axis.set_title(head)
+    axis.set_xlabel("spacing h" if members[0].x_name == "h" else members[0].x_name)
+    axis.minorticks_off()
+    ends = sorted({members[0].x[0], members[0].x[len(members[0].x) // 2], members[0].x[-1]})
+    axis.set_xticks(ends, [_fraction(x) for x in ends])
+    # Below the points, where nothing is: room for one line each.
+    low, high = axis.get_ylim()
+    axis.set_ylim(low * (low / high) ** (0.11 * (len(members) + 1)), high)
+    axis.legend(fontsize=6.5, loc="lower left", handletextpad=0.2, borderaxespad=0.2)
+
+
+def _colour(name: str) -> str | None:
+    """One colour for one measure in all figures."""
+    return next((colour for word, colour in MEASURES.items() if word in name), None)
+
+
+def _label(name: str, fit: Any) -> str:
+    return f"{name}: order {fit.exponent:.2f}"
+
+
+def _fraction(x: float) -> str:
+    return f"1/{1 / x:.0f}" if x < 0.6 else f"{x:g}"
+
+
+def _verdicts(statement: Statement, evidence: Evidence) -> Any:
+    """A statement without series, such as an identity: its numbers beside what they should be."""
+    with style():
+        figure, axes = sheet(0.6 + 0.24 * len(evidence.checks))
+        axis = axes[0, 0]
+        axis.axis("off")
+        axis.set_title(statement.name)
+        axis.set(xlim=(0, 1), ylim=(len(evidence.checks) - 0.5, -0.5))
+        for k, check in enumerate(evidence.checks):
+            axis.plot(0.01, k, "os"[not check.holds], color=COLOURS[not check.holds])
+            axis.text(0.03, k, check.what, va="center")
+            axis.text(0.75, k, f"{check.value:.3g}", va="center", ha="right")
+            axis.text(0.8, k, _expected(check), va="center", color=FAINT)
+        return figure
+
+
+def _expected(check: Check) -> str:
+    if check.low == check.high:
+        return f"expected {check.low:g}"
+    return f"expected at least {check.low:g}" if check.high == inf else f"expected {check.low:g} to {check.high:g}"

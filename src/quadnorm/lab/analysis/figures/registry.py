@@ -1,0 +1,192 @@
+"""Every figure by name: the paper's, redrawn from data, and ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from quadnorm._suggest import unknown
+from quadnorm.lab.analysis.figures import fields as figures_fields
+from quadnorm.lab.analysis.figures import theory
+from quadnorm.lab.analysis.figures import transfer as figures_transfer
+from quadnorm.lab.analysis.figures.style import save
+from quadnorm.lab.analysis.results import Library
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure that can be drawn. ``needs``: the studies it draws on; none for figures of the measures themselves.
+
+    ``weights``: it shows fields, so that the runs must have left their weights.
+    """
+
+    name: str
+    title: str
+    caption: str
+    draw: Callable[[Library], Any | None]
+    needs: tuple[str, ...] = ()
+    label: str = ""  # the paper's, if it is one of its figures
+    weights: bool = False
+
+
+DRAWINGS: tuple[Drawing, ...] = (
+    Drawing(
+        "transfer",
+        "As trained, and anchored after training",
+        "Mean error by test grid. Solid: the model as trained; dashed: the same weights with every spatial sum "
+        "anchored at the training grid.",
+        figures_transfer.transfer,
+        ("anchored-crossres", "transfer-baselines", "demo"),
+    ),
+    Drawing(
+        "slope",
+        "One law for the degradation",
+        "The degradation adds to the native error in quadrature and is proportional to the change of spacing; each "
+        "method has one slope. Open marks: anchored.",
+        figures_transfer.slope,
+        ("anchored-crossres", "demo", "extreme-crossres"),
+    ),
+    Drawing(
+        "prediction",
+        "What it looks like",
+        "One test instance at the finest grid: input, truth, and the errors of the trained model in each use, on one "
+        "colour scale.",
+        figures_fields.prediction,
+        ("demo", "anchored-crossres"),
+        weights=True,
+    ),
+    Drawing(
+        "audit",
+        "Which modules move with the grid",
+        "What each module of a trained model adds to the difference between its runs at two grids, and the order of it "
+        "in h.",
+        figures_fields.audit_drift,
+        ("demo", "anchored-crossres"),
+        weights=True,
+    ),
+    Drawing(
+        "schematic",
+        "What each norm weighs the samples with",
+        "Above, dot areas are weights on a mesh refined at its ends, lines its control volumes. Below, the part of "
+        "each measure that sits on the boundary, from the measures' own weights.",
+        lambda _: theory.schematic(),
+        label="fig:schematic",
+    ),
+    Drawing(
+        "scaling",
+        "Scaling with gap and depth",
+        "Left, degradation against the resolution ratio with fitted exponents; grey, the paper's values. Right, the "
+        "ratio of LayerNorm's to QuadNorm's degradation; training grid and width change with the depth.",
+        figures_transfer.scaling,
+        ("extreme-crossres", "deep-crossres"),
+        "fig:scaling",
+    ),
+    Drawing(
+        "error-decomposition",
+        "Degradation against a network without norms",
+        "Faint, native error; full colour, what transfer adds, in points and relative to no norm.",
+        figures_transfer.error_decomposition,
+        ("error-decomp",),
+        "fig:error-decomposition",
+    ),
+    Drawing(
+        "bias-convergence",
+        "Bias of a mean on uneven and even grids",
+        "The mean of sin πx · sin πy, in units of σ, with equal weights and with control volumes. Right, one over the "
+        "other: it grows with n, so that a factor belongs to a size.",
+        lambda _: theory.bias_convergence(),
+        label="fig:bias-convergence",
+    ),
+    Drawing(
+        "nonuniform-bias",
+        "Bias by mesh",
+        "One mesh of 2000 to 5000 samples from each family, fields with closed forms; numbers, error with equal "
+        "weights over error with volumes.",
+        lambda _: theory.nonuniform_bias(),
+        label="fig:nonuniform-bias",
+    ),
+    Drawing(
+        "nonuniform-mechanism",
+        "Why equal weights miss the mean",
+        "A mesh of 64² nodes refined at its ends: most nodes lie in the boundary strip, where the field is small. "
+        "Numbers in d to f: what strip and rest add to the mean.",
+        lambda _: theory.nonuniform_mechanism(),
+        label="fig:nonuniform-mechanism",
+    ),
+    Drawing(
+        "varcoeff-qualitative",
+        "Variable-coefficient diffusion at the training grid",
+        "Coefficient, truth, predictions and absolute errors of LayerNorm and QuadNorm; Galerkin above, Transolver "
+        "below.",
+        figures_fields.varcoeff,
+        ("galerkin-varcoeff", "transolver-varcoeff"),
+        "fig:varcoeff-qualitative",
+        weights=True,
+    ),
+    Drawing(
+        "elasticity-4x-qualitative",
+        "Elasticity at four times the training grid",
+        "Above, whole fields; the box is the boundary window with the largest error. Below, that window.",
+        figures_fields.elasticity,
+        ("galerkin-elasticity-4x",),
+        "fig:elasticity-4x-qualitative",
+        weights=True,
+    ),
+)
+
+
+def figure_names() -> tuple[str, ...]:
+    """The names that :func:`draw` knows."""
+    return tuple(d.name for d in DRAWINGS)
+
+
+def drawing(name: str) -> Drawing:
+    """A figure by name; ``fig:`` may be left in."""
+    for d in DRAWINGS:
+        if d.name == name.removeprefix("fig:"):
+            return d
+    raise ValueError(unknown("figure", name, figure_names()))
+
+
+def draw(name: str, library: Library) -> Any | None:
+    """A matplotlib figure, or None where the records it needs are not there."""
+    return drawing(name).draw(library)
+
+
+def attempt(name: str, library: Library) -> tuple[Any | None, str]:
+    """The figure and nothing, or None and why: records that are not there, or files that cannot be read.
+
+    Drawn once for a library, however often it is asked for.
+    """
+    key = ("figure", name)
+    if key not in library.memo:
+        library.memo[key] = _attempt(drawing(name), library)
+    found: tuple[Any | None, str] = library.memo[key]
+    return found
+
+
+def _attempt(d: Drawing, library: Library) -> tuple[Any | None, str]:
+    try:
+        figure = d.draw(library)
+    except (ValueError, OSError, RuntimeError, LookupError, TypeError, ArithmeticError) as error:
+        return None, f"{type(error).__name__}: {error}"
+    if figure is not None:
+        return figure, ""
+    with_weights = ", with their weights" if d.weights else ""
+    what = f"needs records of {' or '.join(d.needs)} at the desk or paper preset{with_weights}"
+    return None, f"{what}: quadnorm study run {d.needs[0]} --preset desk"
+
+
+def save_figures(library: Library, folder: Path) -> tuple[list[Path], dict[str, str]]:
+    """Every figure that can be drawn, as SVG and PNG: the files, and why the others are not among them, by name."""
+    made: list[Path] = []
+    missing: dict[str, str] = {}
+    for d in DRAWINGS:
+        figure, why = attempt(d.name, library)
+        if figure is None:
+            missing[d.name] = why
+        else:
+            made += save(figure, Path(folder) / d.name)
+    return made, missing

@@ -1,0 +1,225 @@
+"""Figures of records: transfer curves, the O(h) law, scaling with gap and depth, degradation against no norm.
+
+Filled marks are measured; open grey ones are what the paper prints, where it prints something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from quadnorm.lab.analysis.comparisons import here, runs_at
+from quadnorm.lab.analysis.figures.palette import styles
+from quadnorm.lab.analysis.figures.style import FAINT, INK, sheet, style
+from quadnorm.lab.analysis.results import Library, Results, printed_variant
+from quadnorm.lab.analysis.statistics.summaries import degradation_ratio, fit_power, fit_slope, summarize
+from quadnorm.lab.analysis.tables.table import grid_name, native_grid
+from quadnorm.lab.studies.study import Variant
+
+PRINTED = {"marker": "o", "mfc": "none", "color": FAINT, "ls": ":", "lw": 0.9, "ms": 4, "zorder": 1}
+
+
+def means(results: Results, variant: Variant, method: str, evaluation: str = "as-trained") -> dict[int, float]:
+    """Mean error by grid, where it is finite."""
+    found = {n: results.of(variant.name, method, n, evaluation) for n in variant.test}
+    return {n: m for n, runs in found.items() if runs and isfinite(m := summarize(runs).mean)}
+
+
+def source(library: Library, *names: str) -> Results | None:
+    """The first of these studies with results that say something."""
+    for name in names:
+        results = library.results(name)
+        if results.any and results.study.preset != "smoke" and not results.mixed:
+            return results
+    return None
+
+
+def transfer(library: Library) -> Any | None:
+    """Error against test grid: as trained (solid) and anchored (dashed), one panel per operator."""
+    results = source(library, "anchored-crossres", "transfer-baselines", "demo")
+    if results is None:
+        return None
+    variants = [v for v in results.study.variants if any(means(results, v, m.label) for m in v.methods)]
+    with style():
+        figure, axes = sheet(2.7, 1, len(variants), width=max(3.6, 2.3 * len(variants)))
+        for axis, v in zip(axes[0], variants, strict=True):
+            looks = styles([m.label for m in v.methods])
+            for m in v.methods:
+                colour, marker = looks[m.label]
+                for e, line in (("as-trained", "-"), ("anchor-all", "--")):
+                    if found := means(results, v, m.label, e):
+                        label = m.label if e == "as-trained" else None
+                        axis.plot(list(found), list(found.values()), line, color=colour, marker=marker, label=label)
+            _grid_axis(axis, v.test)
+            axis.set_ylim(bottom=0)
+            axis.set_title(f"{v.operator}, {v.problem}")
+        axes[0, 0].set_ylabel("relative L² error, %")
+        axes[0, 0].plot([], [], "--", color=INK, label="anchored")
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=3 if len(variants) == 1 else 6)
+        return figure
+
+
+def _grid_axis(axis: Any, grids: tuple[int, ...]) -> None:
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(list(grids), [grid_name(n) for n in grids])
+    axis.minorticks_off()
+    axis.set_xlabel("test grid")
+
+
+def slope(library: Library) -> Any | None:
+    """√(eₙ² − e₀²) against the change of spacing: straight lines through 0, one slope per method."""
+    results = source(library, "anchored-crossres", "demo", "extreme-crossres")
+    if results is None:
+        return None
+    v = results.study.variants[0]
+    native = native_grid(v)
+    with style():
+        figure, axes = sheet(3.0, 1, 1)
+        axis = axes[0, 0]
+        looks = styles([m.label for m in v.methods])
+        for m in v.methods:
+            colour, marker = looks[m.label]
+            for e, line, face in (("as-trained", "-", None), ("anchor-all", "--", "none")):
+                found = means(results, v, m.label, e)
+                if native not in found or len(found) < 2:
+                    continue
+                fit = fit_slope(found, native)
+                others = [n for n in found if n != native]
+                x = np.array([abs(1 / (native - 1) - 1 / (n - 1)) for n in others])
+                square = np.array([found[n] ** 2 - found[native] ** 2 for n in others])
+                axis.plot(x, np.copysign(np.sqrt(np.abs(square)), square), marker, color=colour, mfc=face or colour)
+                words = m.label + (", anchored" if e != "as-trained" else "")
+                axis.plot(
+                    [0, x.max()],
+                    [0, fit.slope * x.max()],
+                    line,
+                    color=colour,
+                    lw=1,
+                    label=f"{words}: {_whole(fit.slope)}",
+                )
+        axis.set(xlabel="change of spacing |1/(n₀−1) − 1/(n−1)|", ylabel="√(eₙ² − e₀²), %")
+        axis.set_title(f"{v.operator}, {v.problem}; slopes in % per unit of h")
+        # Beside the axes: between lines that fan out from 0 there is no free corner that suits all records.
+        figure.legend(loc="outside right upper", title="slope")
+        return figure
+
+
+def _whole(value: float) -> str:
+    return f"{round(value)}".replace("-", "−")
+
+
+def scaling(library: Library) -> Any | None:
+    """Degradation against the resolution ratio, and LayerNorm's over QuadNorm's degradation against depth."""
+    results = source(library, "extreme-crossres")
+    if results is None:
+        return None
+    v = results.study.variant("fno")
+    full = printed_variant(results.study, v)
+    native = native_grid(v)
+    with style():
+        figure, axes = sheet(2.8, 1, 2)
+        figure.get_layout_engine().set(wspace=0.06)
+        left, right = axes[0]
+        looks = styles([m.label for m in v.methods])
+        for m in v.methods:
+            _scaling_line(left, means(results, v, m.label), native, m.label, looks[m.label])
+            theirs = {n: c.value for (label, n), c in full.printed().items() if label == m.label and c.value}
+            if theirs:
+                x, y = _rises(theirs, native_grid(full))
+                left.plot(x, y, **PRINTED)
+        ratios = [n / native for n in v.test if n != native]
+        left.set(xscale="log", yscale="log", xlabel="resolution ratio", ylabel="degradation, points")
+        left.set_xticks(ratios, [f"{r:g}×" for r in ratios])
+        _plain_ticks(left)
+        left.set_title("gap: exponents of the ratio")
+        _depth(library, right)
+        figure.legend(loc="outside lower center", ncols=4, fontsize=6.5)
+        return figure
+
+
+def _plain_ticks(axis: Any) -> None:
+    """1, 2, 5 and their decimal multiples on a logarithmic axis that may span less than a decade."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    axis.minorticks_off()
+    axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _rises(found: Mapping[int, float], native: int) -> tuple[list[float], list[float]]:
+    up = {n: e - found[native] for n, e in found.items() if n != native and native in found and e > found[native]}
+    return [n / native for n in up], list(up.values())
+
+
+def _scaling_line(axis: Any, found: Mapping[int, float], native: int, label: str, look: tuple[str, str]) -> None:
+    x, y = _rises(found, native)
+    if len(x) < 2:
+        return
+    axis.plot(x, y, color=look[0], marker=look[1], label=f"{label}: {fit_power(x, y).exponent:.2f}")
+
+
+def _depth(library: Library, axis: Any) -> None:
+    places = (
+        ("4 layers\n32² → 256²", "extreme-crossres", "fno", 32, 256),
+        ("8 layers\n64² → 256²", "deep-crossres", "main", 64, 256),
+    )
+    for k, (_, name, variant, native, far) in enumerate(places):
+        measured = [
+            tuple(
+                summarize(r).mean if (r := runs_at(library, name, variant, m, n)) else float("nan")
+                for n in (native, far)
+            )
+            for m in ("LayerNorm", "QuadNorm")
+        ]
+        full = printed_variant(library.results(name).study, library.results(name).study.variant(variant))
+        cells = full.printed()
+        theirs = [tuple(cells[m, n].value or float("nan") for n in (native, far)) for m in ("LayerNorm", "QuadNorm")]
+        ratio = degradation_ratio((measured[0][0], measured[0][1]), (measured[1][0], measured[1][1]))
+        printed = degradation_ratio((theirs[0][0], theirs[0][1]), (theirs[1][0], theirs[1][1]))
+        if isfinite(ratio):
+            axis.bar(k, ratio, 0.5, color="#0072B2")
+            axis.annotate(f"{ratio:.1f}", (k, ratio), (0, 3), textcoords="offset points", ha="center")
+        else:
+            axis.annotate("not run", (k, 0), (0, 3), textcoords="offset points", ha="center", color=FAINT)
+        axis.plot([k - 0.25, k + 0.25], [printed, printed], color=INK, lw=1.2, ls=":")
+    axis.set_xticks([0, 1], [p[0] for p in places])
+    axis.set_xlim(-0.6, 1.6)
+    axis.set_ylabel("LayerNorm / QuadNorm")
+    axis.set_title("depth: degradations (dotted: paper)")
+    axis.margins(y=0.1)
+
+
+def error_decomposition(library: Library) -> Any | None:
+    """Native error (light) and degradation (dark) by method, with the ratio to no norm."""
+    results = source(library, "error-decomp")
+    if results is None:
+        return None
+    v = results.study.variant("main")
+    targets = [here(results, v, n) for n in (128, 256)]
+    native = native_grid(v)
+    found = {m.label: means(results, v, m.label) for m in v.methods}
+    found = {label: row for label, row in found.items() if native in row}
+    with style():
+        figure, axes = sheet(2.6, 1, 2, sharey=True)
+        looks = styles(list(found))
+        for axis, far in zip(axes[0], targets, strict=True):
+            reference = found.get("None", {}).get(far, float("nan")) - found.get("None", {}).get(native, float("nan"))
+            for k, (label, row) in enumerate(found.items()):
+                if far not in row:
+                    continue
+                rise = row[far] - row[native]
+                axis.bar(k, row[native], 0.62, color=looks[label][0], alpha=0.35)
+                axis.bar(k, rise, 0.62, bottom=row[native], color=looks[label][0])
+                text = f"{rise:+.2f}" + (f"\n{rise / reference:.2f}×" if isfinite(reference) and reference else "")
+                axis.annotate(
+                    text, (k, max(row[far], row[native])), (0, 3), textcoords="offset points", ha="center", fontsize=7
+                )
+            axis.set_xticks(range(len(found)), list(found), rotation=12)
+            axis.set_title(f"{grid_name(native)} → {grid_name(far)}")
+            axis.margins(y=0.22)
+        axes[0, 0].set_ylabel("relative L² error, %")
+        return figure

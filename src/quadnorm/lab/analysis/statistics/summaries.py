@@ -1,0 +1,200 @@
+"""Statistics of studies: every number that stands in a table, from errors by seed.
+
+=======================  ========================================================================================
+``summarize``            mean ± 95 % interval (Student t, ddof 1) or ± standard deviation (ddof 0)
+``paired_t, holm``       paired t-tests; Holm–Bonferroni over a family; ``compare`` does both
+``bootstrap_improvement``  1 − mean/mean with 10,000 paired resamples
+``tost``                 paired equivalence test with its interval
+``cohens_d``             difference over the root mean square of the two standard deviations
+``best_or_tied``         which methods a table prints in bold
+``degradation`` …        points above the native error, and the two ratios built on them
+``fit_slope, fit_power``  the O(h) law of transfer errors; power laws
+=======================  ========================================================================================
+
+A run whose error is NaN or infinite is never dropped: the statistic is NaN and its note says how many runs failed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf, isfinite, nan, sqrt
+
+import numpy as np
+
+from quadnorm._suggest import unknown
+from quadnorm.lab.analysis.statistics.fits import PowerFit, SlopeFit, fit_power, fit_slope, step_change
+from quadnorm.lab.analysis.statistics.paired import (
+    ONE_SEED,
+    Equivalence,
+    Improvement,
+    PairedTest,
+    bootstrap_improvement,
+    cohens_d,
+    cohens_d_from_intervals,
+    compare,
+    holm,
+    paired_t,
+    std_from_interval,
+    tost,
+)
+from quadnorm.lab.analysis.statistics.samples import Runs, failed, paired, scipy_stats, values
+
+__all__ = [
+    "Equivalence",
+    "Improvement",
+    "PairedTest",
+    "PowerFit",
+    "Runs",
+    "SlopeFit",
+    "Summary",
+    "baseline_ratio",
+    "best_or_overlapping",
+    "best_or_tied",
+    "bootstrap_improvement",
+    "cohens_d",
+    "cohens_d_from_intervals",
+    "compare",
+    "degradation",
+    "degradation_ratio",
+    "fit_power",
+    "fit_slope",
+    "holm",
+    "improvement",
+    "paired_t",
+    "std_from_interval",
+    "step_change",
+    "summarize",
+    "tost",
+]
+
+KINDS = ("ci95", "std")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """mean ± spread of n runs; ``kind`` says what the spread is."""
+
+    mean: float
+    spread: float
+    n: int
+    kind: str = "ci95"
+    note: str = ""
+
+    @property
+    def low(self) -> float:
+        """Mean − spread."""
+        return self.mean - self.spread
+
+    @property
+    def high(self) -> float:
+        """Mean + spread."""
+        return self.mean + self.spread
+
+    def __str__(self) -> str:
+        if not isfinite(self.mean):
+            return "failed"
+        return f"{self.mean:.2f} ± {self.spread:.2f}" if isfinite(self.spread) else f"{self.mean:.2f}"
+
+
+def summarize(runs: Runs, kind: str = "ci95") -> Summary:
+    """Mean ± t₀.₉₇₅(n−1)·s/√n with s of ddof 1 (``ci95``), or ± standard deviation with ddof 0 (``std``).
+
+    >>> print(summarize([3.0, 3.2, 3.4]), "|", summarize([3.0, 3.2, 3.4], "std"), "|", summarize([3.0]))
+    3.20 ± 0.50 | 3.20 ± 0.16 | 3.00
+    """
+    if kind not in KINDS:
+        raise ValueError(unknown("kind of spread", kind, KINDS))
+    x = values(runs)
+    n = x.size
+    if note := failed(x):
+        finite = x[np.isfinite(x)]
+        rest = f"; the mean of the other {finite.size} is {finite.mean():.4g}" if finite.size else ""
+        return Summary(nan, nan, n, kind, note + rest)
+    mean = float(x.mean())
+    if n == 1:
+        return Summary(mean, nan, n, kind, ONE_SEED)
+    if kind == "std":
+        return Summary(mean, float(x.std(ddof=0)), n, kind)
+    half = float(scipy_stats().t.ppf(0.975, n - 1)) * float(x.std(ddof=1)) / sqrt(n)
+    return Summary(mean, half, n, kind)
+
+
+def best_or_tied(runs: Mapping[str, Runs], alpha: float = 0.05) -> frozenset[str]:
+    """The method of smallest mean error, and those that a paired t-test with Holm's correction cannot tell from it.
+
+    With one seed only equal errors tie. Methods with a failed run are never among them.
+    """
+    summaries = {name: summarize(r) for name, r in runs.items()}
+    means = {name: s.mean for name, s in summaries.items() if isfinite(s.mean)}
+    if not means:
+        return frozenset()
+    best = min(means, key=lambda name: means[name])
+    tests = compare({name: runs[name] for name in means}, best, alpha)
+    tied = {
+        name
+        for name, test in tests.items()
+        if (means[name] == means[best] if not isfinite(test.p) else not test.significant)
+    }
+    return frozenset({best} | tied)
+
+
+def best_or_overlapping(cells: Mapping[str, tuple[float, float]]) -> frozenset[str]:
+    """The smallest of (mean, half-width) and those whose interval overlaps its own.
+
+    The rule that the bold marks of the paper's tables follow; it uses no pairing, so it ties more than
+    :func:`best_or_tied`. Intervals that only touch do not overlap.
+    """
+    finite = {name: cell for name, cell in cells.items() if isfinite(cell[0])}
+    if not finite:
+        return frozenset()
+    best = min(finite, key=lambda name: finite[name][0])
+    top = finite[best][0] + finite[best][1]
+    # Half a unit of the fourth decimal: printed numbers are decimal, their sums in binary are not.
+    return frozenset({best} | {name for name, (mean, half) in finite.items() if mean - half < top - 5e-5})
+
+
+def improvement(method: Runs | float, baseline: Runs | float) -> float:
+    """1 − mean(method)/mean(baseline).
+
+    >>> round(improvement(7.10, 10.99), 3)
+    0.354
+    """
+    below = _mean(baseline)
+    return 1 - _mean(method) / below if below else nan
+
+
+def degradation(native: Runs, transfer: Runs, kind: str = "ci95") -> Summary:
+    """Transfer − native in points, seed by seed.
+
+    >>> print(degradation([3.0, 3.2], [7.0, 7.4]))
+    4.10 ± 1.27
+    """
+    a, b = paired(transfer, native)
+    return summarize(a - b, kind)
+
+
+def degradation_ratio(baseline: tuple[float, float], method: tuple[float, float]) -> float:
+    """How many times more the baseline degrades: Δ(baseline)/Δ(method), each from (native, transfer) means.
+
+    >>> round(degradation_ratio((3.26, 10.99), (4.35, 7.10)), 1)
+    2.8
+    """
+    return _ratio(baseline[1] - baseline[0], method[1] - method[0])
+
+
+def baseline_ratio(method: tuple[float, float], none: tuple[float, float]) -> float:
+    """Δ(method)/Δ(no norm): below 1 the norm degrades less than its absence.
+
+    >>> round(baseline_ratio((4.21, 4.55), (3.41, 4.94)), 2)
+    0.22
+    """
+    return _ratio(method[1] - method[0], none[1] - none[0])
+
+
+def _ratio(above: float, below: float) -> float:
+    if below == 0:
+        return nan if above == 0 else float(np.copysign(inf, above))
+    return above / below
+
+
+def _mean(runs: Runs | float) -> float:
+    return float(runs) if isinstance(runs, (int, float)) else float(values(runs).mean())

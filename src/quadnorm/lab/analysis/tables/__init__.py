@@ -1,0 +1,1 @@
+"""Tables of records, beside the tables of the paper."""

@@ -1,0 +1,1 @@
+"""Tables of the paper that are computed from several studies."""

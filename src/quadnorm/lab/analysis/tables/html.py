@@ -1,0 +1,69 @@
+"""Tables as HTML: plain ``<table>`` elements with classes; the page brings the style, and the script that sorts."""
+
+from __future__ import annotations
+
+from html import escape
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from quadnorm.lab.analysis.tables.text import foot
+
+if TYPE_CHECKING:
+    from quadnorm.lab.analysis.tables.table import Cell, Panel, Table
+
+
+def html(table: Table) -> str:
+    """Every panel as a table, with its budget, then the notes."""
+    parts = [f'<p class="warning">{escape(w)}</p>' for w in table.warnings]
+    parts += [panel_html(panel) for panel in table.panels]
+    if table.caption:
+        parts.append(f'<p class="caption">{escape(table.caption)}</p>')
+    notes = foot(table)
+    if notes:
+        parts.append('<ul class="notes">' + "".join(f"<li>{escape(line)}</li>" for line in notes) + "</ul>")
+    return "\n".join(parts)
+
+
+def panel_html(panel: Panel) -> str:
+    """One panel; scrolls sideways where the screen is narrow."""
+    heads = "".join(
+        f'<th scope="col"{"" if k < panel.text_columns else NUMBER}><button type="button">{_head(head)}</button></th>'
+        for k, head in enumerate(panel.columns)
+    )
+    rows = "".join(
+        "<tr>" + "".join(_cell(cell, k, panel.text_columns) for k, cell in enumerate(row)) + "</tr>"
+        for row in panel.rows
+    )
+    title = f"<h4>{escape(panel.title)}</h4>" if panel.title else ""
+    about = "".join(f"<span>{escape(line)}</span>" for line in panel.about)
+    return (
+        f'{title}<div class="scroll"><table class="sortable"><thead><tr>{heads}</tr></thead>'
+        f'<tbody>{rows}</tbody></table></div><p class="about">{about}</p>'
+    )
+
+
+NUMBER = ' class="num"'
+
+
+def _head(head: str) -> str:
+    return escape(head).replace(" (paper", "\n(paper")
+
+
+def _cell(cell: Cell, column: int, text_columns: int) -> str:
+    tag = "th" if column == 0 else "td"
+    classes = [] if column < text_columns else ["num"]
+    classes += [cell.kind] if cell.kind in ("missing", "failed") else []
+    classes += ["best"] if cell.bold else []
+    classes += ["words"] if column >= text_columns and cell.kind == "text" else []
+    # Sorted by value; what has none comes last in either direction.
+    key = f"{cell.value:.17g}" if isfinite(cell.value) else ("" if column >= text_columns else cell.text)
+    attributes = f' data-key="{escape(key)}"'
+    attributes += f' class="{" ".join(classes)}"' if classes else ""
+    attributes += f' title="{escape(cell.note)}"' if cell.note else ""
+    attributes += ' scope="row"' if tag == "th" else ""
+    paper = ""
+    if cell.paper:
+        printed = escape(cell.paper.text)
+        paper = f'<small title="as printed in the paper">{f"<b>{printed}</b>" if cell.paper.bold else printed}</small>'
+    text = f'<a href="#{escape(cell.href)}">{escape(cell.text)}</a>' if cell.href else escape(cell.text)
+    return f"<{tag}{attributes}>{text}{paper}</{tag}>"

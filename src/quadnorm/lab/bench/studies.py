@@ -1,0 +1,87 @@
+"""How well a study spreads over worker processes, and whether training steps cost what estimates say."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from quadnorm.lab.bench.timing import Row, row
+from quadnorm.lab.studies import study
+from quadnorm.lab.studies.catalog.parts import OPERATORS
+from quadnorm.lab.studies.estimate import STEP, step_seconds
+from quadnorm.lab.studies.runner import run_study
+
+
+def run(scale: float = 1.0) -> list[Row]:
+    """Workers side by side, then one step of each operator. ``scale`` shrinks epochs and the number of steps timed."""
+    return [*workers(scale), *steps(max(1, round(5 * scale)))]
+
+
+def workers(scale: float = 1.0) -> list[Row]:
+    """Wall-clock time of one study with two workers against one, of one thread each; the ratio is 1/gain.
+
+    ``scale`` 1 trains eight FNOs of the demo for 32 epochs each, under two minutes on one core. Worker processes
+    are started inside the timed part, as they are for a user.
+    """
+    s = study("demo").at("desk")
+    v = s.variants[0]
+    budget = replace(v.budget, train=100, val=20, test=10, epochs=max(1, round(32 * scale)))
+    s = replace(s, variants=(replace(v, budget=budget, test=v.train),), seeds=(0, 1))
+    seconds = {}
+    with tempfile.TemporaryDirectory() as folder:
+        # One run puts the data into the cache, for both alike.
+        warm = replace(s, variants=(replace(v, budget=replace(budget, epochs=1), test=v.train),), seeds=(9,))
+        run_study(warm, Path(folder) / "warm", workers=1, threads=1)
+        for count in (1, 2):
+            began = time.perf_counter()
+            run_study(s, Path(folder) / str(count), workers=count, threads=1)
+            seconds[count] = time.perf_counter() - began
+    size = f"{len(s.seeds) * len(v.methods)} runs of {budget.epochs} epochs"
+    return [row("two workers", size, seconds[2], "one worker", seconds[1])]
+
+
+def steps(repeats: int = 5, grids: tuple[int, ...] = (32, 64)) -> list[Row]:
+    """A training step of each operator as the paper has it, batch 20, one thread, against the estimate's constant.
+
+    The least processor time of ``repeats`` steps: waiting for a busy machine does not count. The constants in
+    ``studies/estimate.py`` are these figures with a margin, so ratios below 1 say that estimates are on the safe side.
+    """
+    return [
+        row(
+            f"{name}, one step",
+            f"{n}², batch 20",
+            _step(name, n, repeats),
+            "the estimate",
+            step_seconds(name, n, cost.width, cost.layers),
+        )
+        for name, cost in STEP.items()
+        for n in grids
+    ]
+
+
+def _step(name: str, n: int, repeats: int) -> float:
+    from quadnorm.operators import FNO, GalerkinTransformer, Transolver
+    from quadnorm.training.losses import relative_l2
+
+    build = {"fno": FNO, "galerkin": GalerkinTransformer, "transolver": Transolver}[name]
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            model = build(**OPERATORS[name], norm="quad:instance")
+            x, y = torch.randn(20, 1, n, n), torch.randn(20, 1, n, n)
+        optimiser = torch.optim.AdamW(model.parameters())
+        times = []
+        for _ in range(1 + repeats):
+            began = time.thread_time()
+            optimiser.zero_grad()
+            relative_l2(model(x), y).sum().backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            times.append(time.thread_time() - began)
+    finally:
+        torch.set_num_threads(before)
+    return min(times[1:])  # the first also prepares

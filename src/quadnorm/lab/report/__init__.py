@@ -1,0 +1,5 @@
+"""One page from records."""
+
+from quadnorm.lab.report.page import build_report, library_of
+
+__all__ = ["build_report", "library_of"]

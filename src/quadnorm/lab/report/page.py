@@ -1,0 +1,227 @@
+"""The page: records in, one self-contained HTML file out. Nothing is trained, nothing is fetched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from quadnorm.lab.analysis.changes import KINDS, changes, changes_table
+from quadnorm.lab.analysis.claims.contradictions import CONTRADICTIONS
+from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, VERDICTS, Judged, judge_all
+from quadnorm.lab.analysis.figures.registry import DRAWINGS, Drawing, attempt, draw
+from quadnorm.lab.analysis.figures.style import inline_svg
+from quadnorm.lab.analysis.results import Found, Library, Results
+from quadnorm.lab.analysis.tables.derived.builders import derived_table, table_names
+from quadnorm.lab.analysis.tables.table import Table, command, table_of
+from quadnorm.lab.report.chart import charts
+from quadnorm.lab.report.summary import cards, counts, overview
+from quadnorm.lab.studies import estimate, study, study_names
+from quadnorm.lab.studies.records import read_json
+from quadnorm.training.atomic import explained, write_atomic
+
+
+@dataclass(frozen=True)
+class Section:
+    """One study on the page."""
+
+    name: str
+    title: str
+    theme: str
+    preset: str
+    table: Table
+    charts: tuple[tuple[str, str], ...]
+    command: str
+    runs: tuple[Mapping[str, Any], ...]
+    minutes: float
+
+
+def build_report(
+    roots: Path | Sequence[Path] | Library, out: Path, compare: Path | Sequence[Path] | Library | None = None
+) -> Path:
+    """Write the page of the records under ``roots`` to ``out`` (a file, or a folder for ``report.html``).
+
+    ``compare`` names older records to hold these against. Returns the file's path.
+    """
+    library = library_of(roots)
+    older = None if compare is None else library_of(compare)
+    target = Path(out)
+    target = target / "report.html" if target.is_dir() or not target.suffix else target
+    # Half a surrogate pair, which JSON can carry and UTF-8 cannot, becomes a question mark.
+    text = page(library, older).encode("utf-8", "replace")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise explained(error, f"cannot make the folder {target.parent} for the page") from error
+    write_atomic(target, text, "the page")
+    return target
+
+
+def library_of(roots: Path | Sequence[Path] | Library) -> Library:
+    """The records under these folders; a ValueError where a folder has none and cannot have any."""
+    if isinstance(roots, Library):
+        return roots
+    folders = [Path(roots)] if isinstance(roots, (str, Path)) else [Path(r) for r in roots]
+    for folder in folders:
+        if not (folder / "runs").is_dir():
+            near = [folder.parent] if folder.name == "runs" else sorted(f.parent for f in folder.glob("*/runs"))
+            hint = f". There are some in {', '.join(str(f) for f in near[:5])}" if near and folder.is_dir() else ""
+            raise ValueError(
+                f"no records in {folder}: expected a folder with runs/ in it, as "
+                f"`quadnorm study run NAME --out {folder}` makes one{hint}"
+            )
+    return Library(folders)
+
+
+def page(library: Library, other: Library | None = None) -> str:
+    """The page as text."""
+    there = [results for name in study_names() if _shown(results := library.results(name))]
+    # Studies share runs: those that own only a few of theirs come after the ones that were meant.
+    sections = [_section(results) for results in sorted(there, key=lambda r: _coverage(r) < 0.5)]
+    absent = [
+        (s.name, s.title, command(s), estimate(s).minutes())
+        for s in (study(name).at("desk") for name in study_names() if not _shown(library.results(name)))
+    ]
+    judged: tuple[Judged, ...] = judge_all(library)
+    text: str = (
+        _environment()
+        .get_template("page.html")
+        .render(
+            made=datetime.now(UTC).strftime("%Y-%m-%d"),
+            roots=[str(r) for r in library.roots],
+            counts=counts(library),
+            cards=cards(library),
+            overview=overview(library),
+            sections=sections,
+            against=[j for j in judged if j.verdict == CONTRADICTED],
+            verdicts=[(v, sum(j.verdict == v for j in judged)) for v in VERDICTS],
+            judged=judged,
+            contradictions=CONTRADICTIONS,
+            figures=[_figure(d, library) for d in DRAWINGS],
+            derived=[t for name in table_names() if _said(t := derived_table(name, library))],
+            changes=None if other is None else _changes(library, other),
+            absent=absent,
+            unclaimed=[_unclaimed(folder) for folder in library.unclaimed()],
+            environments=_environments(library),
+            css=_asset("page.css"),
+            js=_asset("page.js"),
+        )
+    )
+    return text
+
+
+def _said(table: Table) -> bool:
+    """Whether a derived table has a measured cell; those without are listed with what they wait for."""
+    return any(cell.kind in ("value", "failed") for panel in table.panels for row in panel.rows for cell in row)
+
+
+def _figure(d: Drawing, library: Library) -> dict[str, Any]:
+    """A figure's SVG, or why there is none."""
+    if not d.needs:
+        return {"drawing": d, "svg": _constant(d.name), "why": ""}
+    figure, why = attempt(d.name, library)
+    return {"drawing": d, "svg": "" if figure is None else inline_svg(figure, d.name), "why": why}
+
+
+@cache
+def _constant(name: str) -> str:
+    """A figure that no record changes."""
+    return inline_svg(draw(name, Library([])), name)
+
+
+def _changes(library: Library, other: Library) -> dict[str, Any]:
+    found = changes(library, other)
+    return {
+        "roots": [str(r) for r in other.roots],
+        "counts": [(k, sum(c.kind == k for c in found)) for k in KINDS],
+        "table": changes_table(found),
+    }
+
+
+def _shown(results: Results) -> bool:
+    return bool(results.any or results.problems or results.found)
+
+
+def _coverage(results: Results) -> float:
+    return len(results.found) / sum(1 for _ in results.study.runs())
+
+
+def _section(results: Results) -> Section:
+    s = results.study
+    return Section(
+        name=s.name,
+        title=s.title,
+        theme=s.theme,
+        preset=s.preset,
+        table=table_of(results),
+        charts=charts(results),
+        command=command(s),
+        runs=tuple(_run(f) for f in results.found),
+        minutes=sum(f.seconds or 0.0 for f in results.found) / 60,
+    )
+
+
+def _run(found: Found) -> dict[str, Any]:
+    return {
+        "key": found.key,
+        "method": found.run.method.label,
+        "seed": found.run.seed,
+        "status": found.status,
+        "text": found.record.get("text", ""),
+        "seconds": found.seconds,
+        "numerics": found.record.get("numerics", ""),
+    }
+
+
+def _unclaimed(folder: Path) -> dict[str, str]:
+    """What can be said of a run that no study knows; whatever its record holds."""
+    try:
+        record = read_json(folder / "record.json")
+    except (ValueError, OSError) as error:
+        return {"key": folder.name, "what": str(error)}
+    if record is None:
+        return {"key": folder.name, "what": "not finished"}
+    config = record.get("config")
+    parts = []
+    for room in ("problem", "operator"):
+        named = config.get(room) if isinstance(config, dict) else None
+        parts.append(str(named.get("name", "?")) if isinstance(named, dict) else "?")
+    return {"key": folder.name, "what": f"{record.get('status', '?')}: {parts[1]} on {parts[0]}"}
+
+
+def _environments(library: Library) -> list[tuple[str, int]]:
+    """The machines and versions behind the records, each with its number of runs."""
+    tally: dict[str, int] = {}
+    seen = set()
+    for name in study_names():
+        for f in library.results(name).found:
+            if f.key not in seen and f.record:
+                seen.add(f.key)
+                where = f.record.get("environment") or {}
+                text = json.dumps(where, indent=1, ensure_ascii=False, sort_keys=True)
+                tally[text] = tally.get(text, 0) + 1
+    return sorted(tally.items(), key=lambda pair: -pair[1])
+
+
+def _environment() -> Any:
+    try:
+        from jinja2 import Environment, FunctionLoader, StrictUndefined
+        from markupsafe import Markup
+    except ImportError as error:
+        raise ImportError("the report needs jinja2: pip install 'quadnorm[bench]'") from error
+    made = Environment(
+        loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    # The only text that is not escaped: drawings and tables, which escape what they are given, and our own files.
+    made.filters["table"] = lambda table: Markup(table.html())
+    made.filters["ours"] = Markup
+    return made
+
+
+def _asset(name: str) -> str:
+    return files("quadnorm.lab.report").joinpath("assets", name).read_text(encoding="utf-8")

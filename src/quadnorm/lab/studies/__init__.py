@@ -1,0 +1,26 @@
+"""The paper's studies as data: what is trained, on what grids, at which budget, and what the paper printed."""
+
+from quadnorm.lab.studies.catalog.registry import derived, derived_names, study, study_names
+from quadnorm.lab.studies.estimate import Estimate, estimate
+from quadnorm.lab.studies.paper import paper_labels, paper_table, paper_tables
+from quadnorm.lab.studies.study import Budget, Derived, Desk, Evaluation, Method, Run, Study, Variant
+
+__all__ = [
+    "Budget",
+    "Derived",
+    "Desk",
+    "Estimate",
+    "Evaluation",
+    "Method",
+    "Run",
+    "Study",
+    "Variant",
+    "derived",
+    "derived_names",
+    "estimate",
+    "paper_labels",
+    "paper_table",
+    "paper_tables",
+    "study",
+    "study_names",
+]

@@ -1,0 +1,299 @@
+"""Studies of the FNO: gap, depth, direction, quadrature rules, learned and spectral norms, kernels."""
+
+from quadnorm.lab.studies.catalog.parts import (
+    BLEND,
+    INSTANCE,
+    LAYER,
+    MODE,
+    NONE,
+    QUAD,
+    QUAD_LAYER,
+    SEVEN,
+    SYNTHETIC,
+    THREE,
+    half,
+    seeds,
+    variant,
+)
+from quadnorm.lab.studies.study import Desk, Method, Study
+
+_FINE = (64, 128, 256)
+
+# The trained models of this one serve several studies of ours.
+EXTREME = variant(
+    "darcy",
+    "fno",
+    (*SEVEN, QUAD_LAYER),
+    32,
+    (32, 64, 128, 256),
+    Desk(epochs=40, train=400, width=0.5),
+    name="fno",
+    table="extreme-crossres",
+)
+
+_QUAD_ROWS = ("LayerNorm", "InstanceNorm", "QuadNorm", "BlendQuadNorm")
+
+STUDIES = (
+    Study(
+        name="extreme-crossres",
+        title="FNO on Darcy, 32² to 256²",
+        theme="gap and depth",
+        variants=(EXTREME,),
+        seeds=seeds(10),
+        tables=("tab:extreme-crossres",),
+        notes=(SYNTHETIC, MODE, "Layer-mode QuadNorm is run as a row of ours."),
+    ),
+    Study(
+        name="deep-crossres",
+        title="FNO with 8 layers on Darcy, 64² to 256²",
+        theme="gap and depth",
+        variants=(
+            variant("darcy", "fno", SEVEN, 64, _FINE, half(20, train=400), table="deep-crossres", width=48, layers=8),
+        ),
+        seeds=seeds(10),
+        tables=("tab:deep-crossres",),
+        notes=(
+            SYNTHETIC,
+            MODE,
+            "The paper reads a depth effect from this table and tab:extreme-crossres, but training grid (64² "
+            "against 32²) and "
+            "width (48 against 32) change with the depth.",
+        ),
+    ),
+    Study(
+        name="error-decomp",
+        title="Degradation relative to an FNO without norms, Darcy, 64² to 256²",
+        theme="mechanism",
+        variants=(
+            variant(
+                "darcy",
+                "fno",
+                (Method("None", "none", printed="No Norm"), LAYER, QUAD, BLEND),
+                64,
+                _FINE,
+                half(100, train=400),
+                table="error-decomp",
+            ),
+        ),
+        seeds=seeds(5),
+        tables=("tab:error-decomp",),
+        notes=(
+            SYNTHETIC,
+            MODE,
+            "A network without norms degrades as much as one with LayerNorm: the norm is not the only sum that "
+            "moves with the grid.",
+        ),
+    ),
+    Study(
+        name="quadrature-ablation",
+        title="Trapezoid, Simpson and Boole weights in QuadNorm, Darcy, 64² to 256²",
+        theme="ablation",
+        variants=(
+            variant(
+                "darcy",
+                "fno",
+                (
+                    QUAD,
+                    Method("QuadNorm, Simpson", "quad:instance:simpson"),
+                    Method("QuadNorm, Boole", "quad:instance:boole"),
+                    BLEND,
+                ),
+                64,
+                _FINE,
+                half(100, train=400),
+                table="quadrature-ablation",
+            ),
+        ),
+        seeds=seeds(5),
+        tables=("tab:quadrature-ablation",),
+        notes=(
+            SYNTHETIC,
+            "The printed Simpson and Boole rows are identical; these grids meet neither rule's composite "
+            "condition. Our rules hold for "
+            "every number of points, so the rows may differ here.",
+        ),
+    ),
+    Study(
+        name="learnable-baselines",
+        title="Learned blends and learned weights, FNO on Darcy, 64² to 256²",
+        theme="ablation",
+        variants=(
+            variant(
+                "darcy",
+                "fno",
+                (
+                    LAYER,
+                    Method("BlendQuadNorm", "blend:0.3", printed="BlendQuadNorm, fixed α = 0.3"),
+                    Method("BlendQuadNorm, learned α", "blend:learned"),
+                    Method("ResConditioned", "resconditioned"),
+                    Method("LearnableQuad", "learnablequad"),
+                ),
+                64,
+                _FINE,
+                half(80, train=400),
+                table="learnable-baselines",
+            ),
+        ),
+        seeds=seeds(10),
+        tables=("tab:learnable-baselines",),
+        notes=(
+            SYNTHETIC,
+            "ResConditioned and LearnableQuad are named but not defined in the paper; their docstrings say what "
+            "was built.",
+            "The paper used 5 seeds for some rows and 10 for others; here every row has the same.",
+        ),
+    ),
+    Study(
+        name="extended-baselines",
+        title="Spectral and band norms beside the usual ones, FNO on Darcy, 64² to 256²",
+        theme="ablation",
+        variants=(
+            variant(
+                "darcy",
+                "fno",
+                (
+                    *SEVEN,
+                    Method("SpectralNorm", "spectral"),
+                    Method("RI-BandNorm", "riband"),
+                    Method("QuadBandNorm", "quadband"),
+                ),
+                64,
+                _FINE,
+                half(40, train=400),
+                table="extended-baselines",
+            ),
+        ),
+        seeds=seeds(10),
+        tables=("tab:extended-baselines",),
+        notes=(
+            SYNTHETIC,
+            MODE,
+            "SpectralNorm, RI-BandNorm and QuadBandNorm are named but not defined in the paper; their docstrings "
+            "say what was built.",
+        ),
+    ),
+    Study(
+        name="consistent-combo",
+        title="Norms with the usual and a consistent spectral kernel, FNO on Darcy, 64² to 256²",
+        theme="mechanism",
+        variants=(
+            variant(
+                "darcy",
+                "fno",
+                tuple(
+                    Method(f"{mark} + {m.label}", m.norm, {"kernel": kernel})
+                    for mark, kernel in (("FNO", "fft"), ("cFNO", "hermitian"))
+                    for m in THREE
+                ),
+                64,
+                _FINE,
+                half(66, train=400),
+                table="consistent-combo",
+            ),
+        ),
+        seeds=seeds(5),
+        tables=("tab:consistent-combo",),
+        notes=(
+            SYNTHETIC,
+            MODE,
+            "The work cited for the consistent kernel defines none under this name; a symmetric, Hermitian-tied "
+            "set of modes is the "
+            "likeliest meaning. For a kernel that is consistent in h see quadrature-everywhere and anchored-crossres.",
+        ),
+    ),
+    Study(
+        name="high-to-low",
+        title="FNO on Darcy from fine to coarse, 128² to 32² and 256² to 64²",
+        theme="gap and depth",
+        variants=(
+            variant(
+                "darcy",
+                "fno",
+                SEVEN,
+                128,
+                (128, 64, 32),
+                Desk(epochs=50, train=240, coarsen=4, width=0.5, methods=_QUAD_ROWS),
+                name="128",
+                table="high-to-low",
+                panel="Train 128²",
+            ),
+            variant(
+                "darcy",
+                "fno",
+                SEVEN,
+                256,
+                (256, 128, 64),
+                Desk(epochs=50, train=240, coarsen=4, width=0.5, methods=_QUAD_ROWS),
+                name="256",
+                table="high-to-low",
+                panel="Train 256²",
+            ),
+        ),
+        seeds=seeds(5),
+        tables=("tab:high-to-low",),
+        notes=(SYNTHETIC, MODE),
+    ),
+    Study(
+        name="multires-fno",
+        title="FNO on Darcy trained on several grids, tested at 256²",
+        theme="training regime",
+        variants=(
+            variant(
+                "darcy",
+                "fno",
+                (NONE, LAYER, INSTANCE, QUAD, BLEND),
+                (32, 64),
+                (32, 64, 128, 256),
+                half(96, train=400),
+            ),
+        ),
+        seeds=seeds(10),
+        cited_in=("tab:effect-sizes",),
+        notes=(
+            SYNTHETIC,
+            MODE,
+            "The paper prints only two effect sizes at 256² and no table; the training grids are those of "
+            "tab:transolver-multires, "
+            "although the row reads 64² → 256². The number of seeds is a choice.",
+        ),
+    ),
+    Study(
+        name="tost",
+        title="Equivalence of BlendQuadNorm and LayerNorm at the training grid, FNO on Darcy, 64²",
+        theme="statistics",
+        variants=(variant("darcy", "fno", (LAYER, BLEND), 64, (64,), half(120, train=400)),),
+        seeds=seeds(10),
+        tables=("tab:tost",),
+        notes=(
+            SYNTHETIC,
+            "Paired two one-sided tests, margin ±0.5 points, 90 % interval of the difference. Five seeds in the "
+            "desk preset: an "
+            "equivalence test on three says little.",
+        ),
+        desk_seeds=5,
+    ),
+    Study(
+        name="fno-periodic-ns",
+        title="FNO on periodic Navier–Stokes, 64² to 128²",
+        theme="breadth",
+        variants=(
+            variant(
+                "navier-stokes",
+                "fno",
+                (NONE, LAYER, INSTANCE, QUAD, BLEND, Method("QuadNorm, periodic weights", "quad:instance:periodic")),
+                64,
+                (64, 128),
+                half(60, train=400),
+                samples=(8000, 500, 2000),
+            ),
+        ),
+        seeds=seeds(5),
+        notes=(
+            "Cited as a catastrophic failure of QuadNorm, and not tabulated: grids, samples and norms follow "
+            "real-ns-galerkin.",
+            "On a periodic grid the right weights are equal, and QuadNorm is InstanceNorm; trapezoid weights, "
+            "which the listing always "
+            "takes, count the two ends half for no reason. Both are run.",
+        ),
+    ),
+)

@@ -1,0 +1,126 @@
+"""Beyond the paper: anchoring, quadrature in every sum, and what a careful user would do instead."""
+
+from dataclasses import replace
+
+from quadnorm.lab.studies.catalog.fno import EXTREME
+from quadnorm.lab.studies.catalog.parts import BLEND, INSTANCE, LAYER, QUAD, seeds, variant
+from quadnorm.lab.studies.study import AS_TRAINED, Desk, Evaluation, Method, Study, Variant
+
+ANCHOR_NORMS = Evaluation("anchor-norms", "norms anchored", anchor="norms")
+ANCHOR_KERNELS = Evaluation("anchor-kernels", "other sums anchored", anchor="kernels")
+ANCHOR_ALL = Evaluation("anchor-all", "all anchored", anchor="all")
+UPSAMPLE_SPLINE = Evaluation(
+    "upsample-spline", "training grid, output by cubic spline", route="upsample", interpolation="spline"
+)
+UPSAMPLE_FOURIER = Evaluation(
+    "upsample-fourier", "training grid, output by zero-padding", route="upsample", interpolation="fourier"
+)
+CROP_PAD = Evaluation("crop-pad", "fixed band, cropped and padded", route="crop-pad", interpolation="fourier")
+
+_RESOLUTIONS = (32, 64, 128, 256)
+_COARSE = Desk(epochs=22, train=200, test=20, width=0.5)
+
+
+_ATTENTION_ROWS = ("LayerNorm", "QuadNorm", "quadrature everywhere")
+
+
+def _models(*labels: str, name: str = "fno") -> Variant:
+    """Some of the models of extreme-crossres: the same configs, so the same records, at every preset."""
+    kept = tuple(EXTREME.method(label) for label in labels)
+    return replace(EXTREME, name=name, methods=kept, desk=replace(EXTREME.desk, methods=labels))
+
+
+def _attention(operator: str, methods: tuple[Method, ...]) -> Variant:
+    return variant("darcy", operator, methods, 32, _RESOLUTIONS, _COARSE, name=operator)
+
+
+def _everywhere(operator: str, desk: Desk, kernel: dict[str, str]) -> Variant:
+    """The same operator with counting sums, with quadrature in the norms, and with quadrature in every sum."""
+    sums = {"measure": "trapezoid", **kernel}
+    methods = (
+        LAYER,
+        QUAD,
+        Method("quadrature everywhere", "quad", sums, printed=None),
+        Method("quadrature everywhere, instance mode", "quad:instance", sums, printed=None),
+    )
+    return variant("darcy", operator, methods, 32, _RESOLUTIONS, desk, name=operator)
+
+
+STUDIES = (
+    Study(
+        name="anchored-crossres",
+        title="Trained models made resolution-consistent without retraining, Darcy, 32² to 256²",
+        theme="ours",
+        variants=(
+            _models("None", "LayerNorm", "InstanceNorm", "QuadNorm"),
+            _attention("galerkin", (LAYER,)),
+            _attention("transolver", (LAYER,)),
+        ),
+        seeds=seeds(10),
+        evaluations=(AS_TRAINED, ANCHOR_NORMS, ANCHOR_KERNELS, ANCHOR_ALL),
+        models_of=("extreme-crossres",),
+        notes=(
+            "Anchoring keeps every spatial sum at the measure of the training grid; at 32² all four evaluations agree.",
+            "The FNO models are those of extreme-crossres; only the attention models are trained for this study.",
+        ),
+    ),
+    Study(
+        name="quadrature-everywhere",
+        title="Trained with quadrature in the norms only and in every spatial sum, Darcy, 32² to 256²",
+        theme="ours",
+        variants=(
+            _everywhere("fno", EXTREME.desk, {"kernel": "quadrature"}),
+            _everywhere("galerkin", replace(_COARSE, methods=_ATTENTION_ROWS), {}),
+            _everywhere("transolver", replace(_COARSE, methods=_ATTENTION_ROWS), {}),
+        ),
+        seeds=seeds(10),
+        notes=("Layer mode is what a user of LayerNorm would change to; instance mode is the paper's QuadNorm.",),
+    ),
+    Study(
+        name="transfer-baselines",
+        title="Anchoring beside upsampling, a fixed band and multi-resolution training, Darcy, 32² to 256²",
+        theme="ours",
+        variants=(
+            _models("LayerNorm", "InstanceNorm", "QuadNorm"),
+            variant(
+                "darcy",
+                "fno",
+                (LAYER, QUAD),
+                (32, 64),
+                _RESOLUTIONS,
+                replace(EXTREME.desk, methods=()),
+                name="multi-resolution",
+            ),
+        ),
+        seeds=seeds(10),
+        evaluations=(AS_TRAINED, ANCHOR_ALL, UPSAMPLE_SPLINE, UPSAMPLE_FOURIER, CROP_PAD),
+        models_of=("extreme-crossres",),
+        metrics=("relative-l2", "weighted-relative-l2", "residual-spectrum"),
+        notes=(
+            "Running at the training grid and interpolating the output is the honest rival: on smooth outputs over "
+            "nested grids it is as good.",
+            "The residual's energy spectrum tells an error of the model from content that the coarse grid cannot "
+            "carry.",
+        ),
+    ),
+    Study(
+        name="demo",
+        title="What each norm does from 33² to 257², and LayerNorm anchored after training: FNO on Darcy",
+        theme="ours",
+        variants=(
+            variant(
+                "darcy",
+                "fno",
+                (LAYER, INSTANCE, QUAD, BLEND),
+                33,
+                (33, 65, 129, 257),
+                Desk(epochs=30, train=200, test=20, width=0.75),
+                name="fno",
+            ),
+        ),
+        seeds=seeds(3),
+        evaluations=(AS_TRAINED, ANCHOR_ALL),
+        notes=("One seed in the desk preset: a look, not a statistic.",),
+        desk_seeds=1,
+    ),
+)

@@ -1,0 +1,113 @@
+"""What a study costs before it runs: counted steps times measured seconds, every constant in one place."""
+
+from dataclasses import dataclass
+
+from quadnorm.lab.studies.study import Study, Variant
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """Seconds of one training step, batch 20, one thread, at 32² and 64²; for an operator of this width and depth."""
+
+    at_32: float
+    at_64: float
+    width: int
+    layers: int
+
+
+# About the processor time that `quadnorm bench studies` finds on the development machine while other jobs keep its two
+# cores busy. With the machine to itself a step of the FNO takes 0.095 and 0.22 s: a margin of a third.
+STEP = {
+    "fno": StepCost(0.13, 0.32, width=32, layers=4),
+    "galerkin": StepCost(0.45, 1.75, width=64, layers=4),
+    "transolver": StepCost(0.48, 1.9, width=64, layers=6),
+}
+FORWARD = 1 / 3  # of a training step: one pass of three
+EFFICIENCY = 0.85  # of two workers side by side, which share memory bandwidth
+
+# Seconds to make one instance, for all its resolutions.
+SAMPLE = {
+    "darcy": 0.3,
+    "darcy-official": 0.02,
+    "varcoeff": 0.3,
+    "cavity": 0.5,
+    "navier-stokes": 0.5,
+    "helmholtz": 0.005,
+    "poisson": 0.005,
+    "reaction-diffusion": 0.005,
+    "elasticity": 0.005,
+    "poisson-mesh": 0.15,  # nearly all of it for the triangulations
+    "elasticity-mesh": 0.15,
+}
+
+
+def step_seconds(operator: str, n: int, width: int, layers: int, batch: int = 20) -> float:
+    """One training step at n², one thread.
+
+    (a + b·n²) through the two measured grids, times depth and width. A narrower network is cheaper in proportion to its
+    width, a wider one dearer by the square: the larger of the two, either way.
+
+    >>> round(step_seconds("fno", 64, width=32, layers=4), 2), round(step_seconds("fno", 64, width=64, layers=8), 2)
+    (0.32, 2.56)
+    """
+    cost = STEP[operator]
+    slope = (cost.at_64 - cost.at_32) / (64**2 - 32**2)
+    at_n = cost.at_32 + slope * (n**2 - 32**2)
+    ratio = width / cost.width
+    return at_n * max(ratio, ratio**2) * layers / cost.layers * batch / 20
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Core-seconds of a study, by what they are spent on."""
+
+    runs: int
+    training: float
+    validation: float
+    testing: float
+    data: float
+
+    @property
+    def core_seconds(self) -> float:
+        """All of them."""
+        return self.training + self.validation + self.testing + self.data
+
+    def minutes(self, workers: int = 2) -> float:
+        """Wall-clock minutes on that many one-thread workers."""
+        efficiency = 1.0 if workers == 1 else EFFICIENCY
+        return self.core_seconds / (60 * workers * efficiency)
+
+
+def estimate(study: Study) -> Estimate:
+    """The cost of a study as it stands; ``study.at("desk")`` for that of a preset.
+
+    >>> from quadnorm.lab.studies import study
+    >>> estimate(study("extreme-crossres").at("desk")).minutes() < 20
+    True
+    """
+    training = validation = testing = 0.0
+    runs = 0
+    samples: dict[str, int] = {}
+    for v in study.variants:
+        here = len(v.methods) * len(study.seeds)
+        runs += here
+        b = v.budget
+        # An epoch visits every sample once, so several training grids share its steps.
+        step = sum(_step(v, n) for n in v.train) / len(v.train)
+        training += here * b.steps * step
+        validation += here * b.epochs * b.val / b.batch * FORWARD * sum(_step(v, n) for n in v.train)
+        passes = sum(_passes(v, e.route) for e in study.evaluations)
+        testing += here * b.test / b.batch * FORWARD * passes
+        key = f"{v.problem} {sorted(v.problem_params.items())}"
+        samples[key] = max(samples.get(key, 0), b.train + b.val + b.test)
+    data = sum(SAMPLE[key.partition(" ")[0]] * count for key, count in samples.items())
+    return Estimate(runs, training, validation, testing, data)
+
+
+def _step(v: Variant, n: int) -> float:
+    return step_seconds(v.operator, n, v.operator_params["width"], v.operator_params["layers"], v.budget.batch)
+
+
+def _passes(v: Variant, route: str) -> float:
+    """Step-seconds of one batch over the test grids; a route through the training grid costs what that grid costs."""
+    return sum(_step(v, n if route == "direct" else max(v.train)) for n in v.test)

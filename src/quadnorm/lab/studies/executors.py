@@ -1,0 +1,116 @@
+"""Where tasks are carried out: in this process, in local processes, or by Dask. One function each, one signature."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from quadnorm.lab.studies.records import Task
+
+log = logging.getLogger("quadnorm")
+
+Work = Callable[[Task], dict[str, Any]]  # picklable; returns the outcome as plain data
+Done = Callable[[Task, dict[str, Any]], None]
+Executor = Callable[[Work, Sequence[Task], Done], None]
+
+TRIES = 3  # a task whose worker dies is taken up again from its checkpoint, this often
+
+
+def serial(work: Work, tasks: Sequence[Task], done: Done) -> None:
+    """One after the other, here."""
+    for task in tasks:
+        done(task, work(task))
+
+
+def processes(workers: int) -> Executor:
+    """Local processes, each with one task at a time. A process that dies takes its pool along: it is made anew."""
+
+    def run(work: Work, tasks: Sequence[Task], done: Done) -> None:
+        left = {task.key: task for task in tasks}
+        for attempt in range(1, TRIES + 1):
+            try:
+                _pool(workers, work, left, done)
+                return
+            except BrokenProcessPool:
+                if attempt == TRIES:
+                    raise OSError(
+                        f"worker processes died {TRIES} times (out of memory?); {len(left)} runs are unfinished and "
+                        f"resume from their checkpoints when the study is run again, perhaps with fewer --workers"
+                    ) from None
+                log.warning("a worker process died; %d runs go on from their checkpoints", len(left))
+
+    return run
+
+
+def _pool(workers: int, work: Work, left: dict[str, Task], done: Done) -> None:
+    # Spawned, not forked: a fork of a process with torch's threads in it may hang.
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare, initargs=(stop,)) as pool:
+        futures = {pool.submit(_unless_stopped, work, task): task for task in left.values()}
+        try:
+            for future in as_completed(futures):
+                done(futures[future], future.result())
+                left.pop(futures[future].key)
+        except BaseException:
+            # Nothing new is begun, also not the tasks that workers have fetched ahead; running ones write a checkpoint.
+            stop.set()
+            running = list((pool._processes or {}).values())
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in running:
+                process.terminate()
+            raise
+
+
+_stop: Any = None  # in a worker process: the event that says that the study has been stopped
+
+
+def _prepare(stop: Any) -> None:
+    global _stop
+    _stop = stop
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # Ctrl-C reaches every process of a terminal; here only the first hears it, and asks the others once.
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+
+def _unless_stopped(work: Work, task: Task) -> dict[str, Any]:
+    if _stop.is_set():
+        raise KeyboardInterrupt
+    return work(task)
+
+
+def dask(scheduler: str | None, workers: int) -> Executor:
+    """Dask: the cluster at ``scheduler`` (tcp://…), or a local one of ``workers`` processes if it is None.
+
+    A lost worker's task is run again elsewhere, from its checkpoint; workers must see the same results folder.
+    """
+
+    def run(work: Work, tasks: Sequence[Task], done: Done) -> None:
+        try:
+            import distributed
+        except ImportError as error:
+            raise ImportError("the Dask executor needs distributed: pip install 'quadnorm[dist]'") from error
+        cluster: Any = distributed  # untyped
+        local = None
+        if scheduler is None:
+            local = cluster.LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
+            )
+        try:
+            with cluster.Client(local or scheduler, timeout="20s") as client:
+                futures = [client.submit(work, task, key=f"quadnorm-{task.key}", retries=TRIES) for task in tasks]
+                known = {future.key: task for future, task in zip(futures, tasks, strict=True)}
+                for future in cluster.as_completed(futures):
+                    done(known[future.key], future.result())
+        finally:
+            if local is not None:
+                local.close()
+
+    return run

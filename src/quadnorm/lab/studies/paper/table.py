@@ -1,0 +1,153 @@
+"""What a printed table is made of."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_NUMBER = re.compile(r"(?<![\w.²])[-+]?\d+(?:\.\d+)?(?![\d²])")
+_SPREAD = re.compile(r"([-+]?[\d.]+) ± ([\d.]+)")
+_INTERVAL = re.compile(r"\[(-?[\d.]+)%?(?:,| to) (-?[\d.]+)%?\]")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One printed cell, without its bold marks.
+
+    >>> cell = Cell("18% [17 to 19%]")
+    >>> cell.value, cell.spread, cell.interval
+    (18.0, None, (17.0, 19.0))
+    """
+
+    text: str
+    bold: bool = False
+
+    @classmethod
+    def parse(cls, source: str) -> "Cell":
+        """Of ``"**7.10 ± 0.23**"`` or any part in bold."""
+        return cls(source.replace("**", ""), "**" in source)
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """Every number of the cell, in print order; the size of a grid (``64²``) is not one."""
+        return tuple(float(n) for n in _NUMBER.findall(self.text))
+
+    @property
+    def value(self) -> float | None:
+        """The first number, if there is one: the mean of ``mean ± spread``."""
+        numbers = self.numbers
+        return numbers[0] if numbers else None
+
+    @property
+    def spread(self) -> float | None:
+        """What stands after ±."""
+        found = _SPREAD.search(self.text)
+        return float(found[2]) if found else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The two ends of ``[low, high]``."""
+        found = _INTERVAL.search(self.text)
+        return (float(found[1]), float(found[2])) if found else None
+
+    @property
+    def rounding(self) -> float:
+        """Half a unit of the last printed digit of :attr:`value`: the true mean lies within it."""
+        found = _NUMBER.search(self.text)
+        if found is None:
+            raise ValueError(f"the cell {self.text!r} has no number, so nothing was rounded")
+        return 0.5 * 10.0 ** -len(found[0].partition(".")[2])
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Rows under one head. ``resolutions`` belong to the columns after the first, where those are errors."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    resolutions: tuple[int, ...] = ()
+    long: Mapping[str, Any] | None = None
+
+    def column(self, head: str) -> tuple[Cell, ...]:
+        """The cells under a column head."""
+        if head not in self.columns:
+            raise ValueError(f"no column {head!r} in panel {self.title!r}; it has {', '.join(self.columns)}")
+        return tuple(row[self.columns.index(head)] for row in self.rows)
+
+    def errors(self) -> dict[tuple[str, int], Cell]:
+        """The printed error of each (method, resolution); empty where the panel prints something else."""
+        if self.long:
+            return self._long_errors(**self.long)
+        return {(row[0].text, n): cell for row in self.rows for n, cell in zip(self.resolutions, row[1:], strict=False)}
+
+    def _long_errors(
+        self, native: int, native_column: str, resolution_column: str, error_column: str
+    ) -> dict[tuple[str, int], Cell]:
+        """One row per (method, resolution), the native error in a column of its own and blanks for 'as above'."""
+        at = self.columns.index
+        found: dict[tuple[str, int], Cell] = {}
+        method = ""
+        for row in self.rows:
+            method = row[0].text or method
+            if row[at(native_column)].text:
+                found[method, native] = row[at(native_column)]
+            found[method, int(row[at(resolution_column)].text.rstrip("²"))] = row[at(error_column)]
+        return found
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the paper; see :mod:`quadnorm.lab.studies.paper` for the meaning of the fields."""
+
+    label: str
+    caption: str
+    unit: str
+    panels: tuple[Panel, ...]
+    train: tuple[int, ...] = ()
+    seeds: int | None = None
+    seeds_stated: bool = True
+    spread: str | None = None
+    spread_stated: bool = True
+    bold: str | None = None
+    side_by_side: bool = False
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Table":
+        """Of a table's file."""
+        panels = tuple(
+            Panel(
+                title=p.get("title", ""),
+                columns=tuple(p["columns"]),
+                rows=tuple(tuple(Cell.parse(cell) for cell in row) for row in p["rows"]),
+                resolutions=tuple(p.get("resolutions", ())),
+                long=p.get("long"),
+            )
+            for p in data["panels"]
+        )
+        plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+        plain["panels"] = panels
+        return cls(**plain)
+
+    def panel(self, title: str) -> Panel:
+        """The panel with this title."""
+        for panel in self.panels:
+            if panel.title == title:
+                return panel
+        raise ValueError(f"{self.label} has no panel {title!r}; it has {', '.join(repr(p.title) for p in self.panels)}")
+
+    def errors(self, panel: str | None = None) -> dict[tuple[str, int], Cell]:
+        """Printed errors by (method, resolution), of one panel or of all where no two panels share a key."""
+        if panel is not None:
+            return self.panel(panel).errors()
+        found: dict[tuple[str, int], Cell] = {}
+        for part in self.panels:
+            more = part.errors()
+            if found.keys() & more.keys():
+                raise ValueError(
+                    f"{self.label} prints the same methods in several panels; name one of "
+                    + ", ".join(repr(p.title) for p in self.panels)
+                )
+            found |= more
+        return found

@@ -1,0 +1,182 @@
+"""From a study to its records: plan, make the data, train what is missing, evaluate, write."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from quadnorm._suggest import unknown
+from quadnorm.lab.studies.executors import Executor, dask, processes, serial
+from quadnorm.lab.studies.records import FORMAT, Task, complete, evaluation_file, folder_of, missing, tasks_of
+from quadnorm.lab.studies.study import Study
+
+Told = Callable[[str, float, float], None]  # (what, done, of)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What :func:`run_study` did: keys of the runs that it completed, that it found complete, and that diverged."""
+
+    ran: tuple[str, ...]
+    found: tuple[str, ...]
+    diverged: tuple[str, ...]
+
+
+def select(study: Study, seeds: Sequence[int] | None = None, methods: Iterable[str] | None = None) -> Study:
+    """The study with some of its seeds and methods only; all variants keep what they have of them."""
+    if seeds is not None:
+        if not seeds:
+            raise ValueError("no seeds to run; give at least one")
+        study = replace(study, seeds=tuple(seeds))
+    if methods is not None:
+        wanted = set(methods)
+        known = [m.label for v in study.variants for m in v.methods]
+        for label in wanted:
+            if label not in known:
+                raise ValueError(unknown(f"method of {study.name}", label, dict.fromkeys(known)))
+        variants = [replace(v, methods=tuple(m for m in v.methods if m.label in wanted)) for v in study.variants]
+        study = replace(study, variants=tuple(v for v in variants if v.methods))
+    return study
+
+
+def run_study(
+    study: Study,
+    root: Path,
+    *,
+    workers: int | None = None,
+    threads: int | None = None,
+    scheduler: str | None = None,
+    use_dask: bool = False,
+    told: Told | None = None,
+) -> Report:
+    """Bring every record of a study into ``root``. What is there is not done again; what was stopped goes on.
+
+    Args:
+        workers: processes side by side; default one per core.
+        threads: of each of them; default its share of the cores. Results agree bit for bit if this is the same.
+        scheduler: address of a Dask cluster; or ``use_dask`` for a local one.
+        told: hears about progress.
+    """
+    root = Path(root)
+    tasks = tasks_of(study)
+    open_tasks = [t for t in tasks.values() if not complete(root, t)]
+    found = tuple(k for k in tasks if k not in {t.key for t in open_tasks})
+    cores = os.cpu_count() or 1
+    count = max(1, min(workers or cores, len(open_tasks) or 1))
+    tell = told or (lambda what, done, of: None)
+    if open_tasks:
+        _make_root(root)
+        _make_data(open_tasks, cores, tell)
+    executor: Executor = serial
+    if scheduler is not None or use_dask:
+        executor = dask(scheduler, count)
+    elif count > 1:
+        executor = processes(count)
+    outcomes: dict[str, dict[str, Any]] = {}
+
+    def done(task: Task, outcome: dict[str, Any]) -> None:
+        outcomes[task.key] = outcome
+        tell("runs", len(outcomes), len(open_tasks))
+
+    executor(partial(execute, root=root, threads=threads or max(1, cores // count)), open_tasks, done)
+    diverged = tuple(k for k, o in outcomes.items() if o["status"] == "diverged")
+    return Report(tuple(k for k in outcomes if k not in diverged), found, diverged)
+
+
+def execute(task: Task, *, root: Path, threads: int) -> dict[str, Any]:
+    """Train, evaluate and record one task; the work that executors carry out, safe to repeat after any kill."""
+    from quadnorm.training.run import torch_threads
+
+    with torch_threads(threads):  # evaluations too: their last bits depend on it
+        return _execute(task, root, threads)
+
+
+def _execute(task: Task, root: Path, threads: int) -> dict[str, Any]:
+    from quadnorm.lab.studies.evaluate import errors_of
+    from quadnorm.training import NUMERICS, NonFiniteError, environment, load_model, read_config, train
+    from quadnorm.training.atomic import write_atomic
+
+    folder = folder_of(root, task)
+    config = read_config({**task.config, "threads": threads})
+    began = time.monotonic()
+    status, text = "done", ""
+    if not (folder / "record.json").exists():
+        try:
+            train(config, folder, progress=False)
+        except NonFiniteError as error:  # a result too: this norm cannot be trained this way
+            status, text = "diverged", str(error)
+    (folder / "evaluations").mkdir(parents=True, exist_ok=True)
+    model = None if status == "diverged" else load_model(folder)[0]
+    for evaluation, grid in missing(root, task):
+        if model is None:
+            nothing = [None] * config.samples.test
+            found: dict[str, Any] = {"plain": nothing, "weighted": nothing}
+        else:
+            found = errors_of(model, config, evaluation, grid)
+        write_atomic(evaluation_file(folder, evaluation.name, grid), json.dumps(found) + "\n", "the evaluation")
+    if not (folder / "record.json").exists():
+        record = {
+            "format": FORMAT,
+            "key": task.key,
+            "status": status,
+            "text": text,
+            "config": config.model_dump(mode="json"),
+            "numerics": NUMERICS,
+            "data": data_version(config),
+            "seconds": time.monotonic() - began,
+            "environment": environment(),
+        }
+        write_atomic(folder / "record.json", json.dumps(record, indent=1) + "\n", "the record")
+        (folder / "last.safetensors").unlink(missing_ok=True)  # the optimiser's state has served its purpose
+    return {"status": status, "text": text}
+
+
+def data_version(config: Any) -> str:
+    """A hash of the problem, its parameters and the code that makes its instances."""
+    from quadnorm.problems.cache import folder
+    from quadnorm.training.data import problem_of
+
+    return folder(problem_of(config)).name
+
+
+def epochs_done(root: Path, tasks: Iterable[Task]) -> float:
+    """Epochs that the unfinished tasks have behind them, read from their metrics while others train."""
+    total = 0
+    for task in tasks:
+        try:
+            total += (folder_of(root, task) / "metrics.jsonl").read_bytes().count(b"\n")
+        except OSError:
+            continue
+    return total
+
+
+def _make_root(root: Path) -> None:
+    try:
+        (root / "runs").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(f"cannot write results to {root}: {error.strerror}; choose another folder with --out") from error
+
+
+def _make_data(tasks: Sequence[Task], cores: int, tell: Told) -> None:
+    """Put every instance into the cache before workers need it, so that no two solve the same one."""
+    from quadnorm.problems.cache import make
+    from quadnorm.training import read_config
+    from quadnorm.training.data import problem_of
+
+    wanted: dict[str, tuple[Any, int, int]] = {}
+    for task in tasks:
+        config = read_config(task.config)
+        if not config.problem.cache:
+            continue
+        p, seed = problem_of(config), config.problem.seed
+        last = max(config.samples.indices(split).stop for split in ("train", "val", "test"))
+        key = f"{p.key()} {seed}"
+        wanted[key] = (p, seed, max(last, wanted.get(key, (p, seed, 0))[2]))
+    for p, seed, count in wanted.values():
+        make(p, count, seed, workers=cores, progress=lambda done, of, name=p.name: tell(f"data: {name}", done, of))

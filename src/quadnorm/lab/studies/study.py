@@ -1,0 +1,236 @@
+"""What a study is: plain frozen data, no torch. A study says what is trained, on what, and what is measured."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from quadnorm._suggest import unknown
+from quadnorm.lab.studies.paper import Cell, paper_table
+
+Params = Mapping[str, Any]
+STATISTICS = ("ci95", "std")
+PRESETS = ("smoke", "desk", "paper")
+
+# The released Darcy files are not ours to ship, so small presets draw the same law anew.
+STAND_INS = {"darcy-official": "darcy"}
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of a study: a norm by its ``make_norm`` name, and what else of the operator it changes.
+
+    ``printed`` is the row's name in the paper's table where it differs from ``label``; ``None`` for rows of ours.
+    """
+
+    label: str
+    norm: str
+    operator: Params = field(default_factory=dict)
+    printed: str | None = ""
+
+    @property
+    def row(self) -> str | None:
+        """The row's name in the paper's table, or None if the paper has no such row."""
+        return self.label if self.printed == "" else self.printed
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Samples and optimisation of one run; the same for every method of a variant."""
+
+    train: int
+    val: int
+    test: int
+    epochs: int
+    lr: float
+    patience: int | None = 30
+    warmup: float | None = None
+    batch: int = 20
+
+    def __post_init__(self) -> None:
+        for name in ("train", "val", "test", "epochs", "batch"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"a budget needs {name} of 1 or more, got {getattr(self, name)}")
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps, if no run stops early."""
+        return self.epochs * -(-self.train // self.batch)
+
+
+@dataclass(frozen=True)
+class Desk:
+    """How the ``desk`` preset shrinks a variant.
+
+    ``coarsen`` divides every grid, so that the gap between training and test grids stays; ``width`` multiplies the
+    operator's width (kept a multiple of 8); ``methods`` names the rows that are kept, empty for all.
+    """
+
+    epochs: int
+    train: int = 200
+    val: int = 40
+    test: int = 40
+    coarsen: int = 1
+    width: float = 1.0
+    methods: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A way to use a trained model at a test resolution.
+
+    ``anchor`` names the spatial sums that are tied to the training grid: ``""``, ``norms``, ``kernels`` (every sum that
+    is not a norm's) or ``all``. ``route``: ``direct`` runs at the test grid; ``upsample`` runs at the training grid and
+    interpolates the output; ``crop-pad`` runs a fixed band of the test grid's spectrum. ``view`` changes parameters of
+    the problem that decide how its instances are looked at, not the instances: (name, value) pairs.
+    """
+
+    name: str
+    label: str
+    anchor: str = ""
+    route: str = "direct"
+    interpolation: str = ""
+    view: tuple[tuple[str, Any], ...] = ()
+
+
+AS_TRAINED = Evaluation("as-trained", "as trained")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One setting of a study: a problem, an operator, grids and a budget, shared by all its methods."""
+
+    name: str
+    problem: str
+    operator: str
+    methods: tuple[Method, ...]
+    train: tuple[int, ...]
+    test: tuple[int, ...]
+    budget: Budget
+    desk: Desk
+    problem_params: Params = field(default_factory=dict)
+    operator_params: Params = field(default_factory=dict)
+    label: str | None = None  # the paper's table of this setting, and its panel
+    panel: str | None = None
+
+    def printed(self) -> dict[tuple[str, int], Cell]:
+        """What the paper prints for this setting, by (our method's label, resolution); empty if nothing."""
+        if self.label is None:
+            return {}
+        cells = paper_table(self.label).errors(self.panel)
+        return {(m.label, n): cells[m.row, n] for m in self.methods for n in self.test if m.row and (m.row, n) in cells}
+
+    def method(self, label: str) -> Method:
+        """The method with this label."""
+        for method in self.methods:
+            if method.label == label:
+                return method
+        raise ValueError(unknown("method", label, [m.label for m in self.methods]))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run of a study."""
+
+    variant: Variant
+    method: Method
+    seed: int
+
+    def config(self) -> dict[str, Any]:
+        """The run as the sections of a training config.
+
+        Two studies that train the same model give the same config, so a record serves both.
+        """
+        v, b = self.variant, self.variant.budget
+        return {
+            "problem": {"name": v.problem, "params": dict(v.problem_params)},
+            "operator": {
+                "name": v.operator,
+                "params": {**v.operator_params, **self.method.operator, "norm": self.method.norm},
+            },
+            "resolutions": {"train": list(v.train), "test": list(v.test)},
+            "samples": {"train": b.train, "val": b.val, "test": b.test},
+            "optimiser": {"lr": b.lr},
+            "schedule": {} if b.warmup is None else {"warmup": b.warmup},
+            "batch": b.batch,
+            "epochs": b.epochs,
+            "patience": b.patience,
+            "seed": self.seed,
+        }
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study, named after the label of its table without ``tab:``.
+
+    ``tables`` are the tables it rebuilds, ``cited_in`` those that quote a number of it. ``statistic`` is what stands
+    after ±: ``ci95`` or ``std``. The first of ``metrics`` is what tables show. ``models_of`` names studies whose
+    trained models serve this one. ``notes`` say what the paper leaves open, what was chosen, and where it contradicts
+    itself.
+    """
+
+    name: str
+    title: str
+    theme: str
+    variants: tuple[Variant, ...]
+    seeds: tuple[int, ...]
+    statistic: str = "ci95"
+    tables: tuple[str, ...] = ()
+    cited_in: tuple[str, ...] = ()
+    evaluations: tuple[Evaluation, ...] = (AS_TRAINED,)
+    models_of: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ("relative-l2", "weighted-relative-l2")
+    notes: tuple[str, ...] = ()
+    desk_seeds: int = 3
+    preset: str = "paper"
+
+    def __post_init__(self) -> None:
+        if self.statistic not in STATISTICS:
+            raise ValueError(unknown("statistic", self.statistic, STATISTICS))
+        if not self.variants or not self.seeds:
+            raise ValueError(f"study {self.name!r} needs at least one variant and one seed")
+
+    def variant(self, name: str) -> Variant:
+        """The variant with this name."""
+        for variant in self.variants:
+            if variant.name == name:
+                return variant
+        raise ValueError(unknown(f"variant of {self.name}", name, [v.name for v in self.variants]))
+
+    def runs(self) -> Iterator[Run]:
+        """Every training run; for a variant and a seed, all methods in turn."""
+        for variant in self.variants:
+            for seed in self.seeds:
+                for method in variant.methods:
+                    yield Run(variant, method, seed)
+
+    def at(self, preset: str) -> "Study":
+        """The study at a preset: ``paper`` as it stands, ``desk`` by its :class:`Desk`, ``smoke`` in seconds.
+
+        >>> from quadnorm.lab.studies import study
+        >>> v = study("extreme-crossres").at("smoke").variants[0]
+        >>> v.train, v.test, v.budget.epochs, v.operator_params["width"]
+        ((8,), (8, 16, 32, 64), 2, 8)
+        """
+        from quadnorm.lab.studies.presets import desk, smoke
+
+        if preset not in PRESETS:
+            raise ValueError(unknown("preset", preset, PRESETS))
+        if preset == self.preset:
+            return self
+        if self.preset != "paper":
+            raise ValueError(
+                f"study {self.name!r} is already at preset {self.preset!r}; take it from the catalog for {preset!r}"
+            )
+        scale, seeds = (smoke, 2) if preset == "smoke" else (desk, self.desk_seeds)
+        return replace(self, variants=tuple(scale(v) for v in self.variants), seeds=self.seeds[:seeds], preset=preset)
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A table of the paper that is computed from the records of studies."""
+
+    name: str
+    label: str
+    title: str
+    draws_on: tuple[str, ...]
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,120 @@
+"""The constants of the transfer theorem, measured on a network by finite perturbation.
+
+With z, z' the features on two grids, and f_h one of the maps T, N, σ,
+
+    ‖f_h(z) − P f_h'(z')‖ ≤ ‖f_h(z) − f_h(Pz')‖ + ‖f_h(Pz') − P f_h'(z')‖ ≤ L ‖z − Pz'‖ + C δ :
+
+L is how much f_h amplifies a perturbation, C δ how little f commutes with P.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from quadnorm.lab.theory.fields import trapezoid_by_hand
+from quadnorm.lab.theory.network import LIPSCHITZ_GELU, Map, Maps, carried, norm_of
+
+
+@dataclass(frozen=True)
+class Block:
+    """Constants of one block: amplification of T and N, and the parts of T, N, σ that do not commute with P."""
+
+    lipschitz_t: float  # L_T
+    lipschitz_n: float  # L_N
+    defect_t: float  # C_T·δ₂, and so on
+    defect_n: float
+    defect_s: float
+
+    @property
+    def factor(self) -> float:
+        """M = L_σ L_N L_T."""
+        return LIPSCHITZ_GELU * self.lipschitz_n * self.lipschitz_t
+
+    def step(self, e: float) -> float:
+        """The theorem's recursion: a bound of e_l from one of e_{l−1}."""
+        own = LIPSCHITZ_GELU * (self.lipschitz_n * self.defect_t + self.defect_n) + self.defect_s
+        return self.factor * e + own
+
+
+def jacobian(f: Map, z: Tensor, size: float = 1e-5) -> Tensor:
+    """The derivative of f at z (1, C, n) by perturbing every sample up and down, in the comparison norm: W^½ J W^{−½}.
+
+    Its largest singular value is how much f amplifies small perturbations, at most.
+    """
+    m = z.numel()
+    steps = size * torch.eye(m, dtype=z.dtype).view(m, *z.shape[1:])
+    columns = (f(z + steps) - f(z - steps)).reshape(m, -1) / (2 * size)
+    root = trapezoid_by_hand(z.shape[-1]).sqrt()
+    return columns.T * (root.repeat(columns.shape[1] // root.numel())[:, None] / root.repeat(z.shape[1]))
+
+
+def amplification(*chain: Tensor, rounds: int = 30) -> float:
+    """The largest singular value of a product, first factor first, by power iteration: cheap, and never too large.
+
+    >>> round(amplification(torch.diag(torch.tensor([3.0, -5.0, 1.0], dtype=torch.float64))), 9)
+    5.0
+    """
+    v = torch.randn(chain[0].shape[1], generator=torch.Generator().manual_seed(0), dtype=chain[0].dtype)
+    for _ in range(rounds):
+        v = v / v.norm()
+        for J in chain:
+            v = J @ v
+        for J in reversed(chain):
+            v = v @ J
+    return float(v.norm().sqrt())
+
+
+def defect(fine: Map, coarse: Map, z: Tensor, n: int) -> float:
+    """The largest ‖f_h(Pz') − P f_h'(z')‖ over the samples z' (B, C, n')."""
+    return float(norm_of(fine(carried(z, n)) - carried(coarse(z), n)).max())
+
+
+def blocks(maps: Maps, x: Tensor, fine: Tensor) -> list[Block]:
+    """The constants of every block: the largest over the samples x (B, 1, n'), which are ``fine`` on a finer grid.
+
+    Amplification is looked for at two of them; T is affine, so that one is enough.
+    """
+    n = fine.shape[-1]
+    found = []
+    for k, ((v, t, z), (_, up, _)) in enumerate(zip(maps.stages(x)[:-1], maps.stages(fine)[:-1], strict=True)):
+        T, N = maps.linear(k), maps.normalize(k)
+        L_T = amplification(jacobian(T, carried(v[:1], n)))
+        L_N = max(amplification(jacobian(N, up[i : i + 1])) for i in range(2))
+        found.append(Block(L_T, L_N, defect(T, T, v, n), defect(N, N, t, n), defect(F.gelu, F.gelu, z, n)))
+    return found
+
+
+def bounds(constants: list[Block], e: float) -> list[float]:
+    """Bounds of e_1 … e_L from e_0, by the recursion."""
+    found = []
+    for block in constants:
+        e = block.step(e)
+        found.append(e)
+    return found
+
+
+def composed(maps: Maps, x: Tensor, fine: Tensor, depths: Sequence[int]) -> list[float]:
+    """What the same triangle inequality gives for e_L when neighbouring blocks are not bounded apart.
+
+    e_L ≤ ‖D(f_L ∘ … ∘ f_1)‖ e_0 + Σ_l ‖D(f_L ∘ … ∘ f_{l+1})‖ d_l, with d_l what block l as a whole does not commute
+    with P, and the derivative of a composition instead of a product of norms. For one sample x (1, 1, n'), to
+    first order in the discrepancy.
+    """
+    n = fine.shape[-1]
+    coarse, up = maps.stages(x), maps.stages(fine)
+    sources = [float(norm_of(up[0][0] - carried(coarse[0][0], n)))]
+    chain = []
+    for k in range(max(depths)):
+        T, N = maps.linear(k), maps.normalize(k)
+
+        def whole(v: Tensor, T: Map = T, N: Map = N) -> Tensor:
+            return F.gelu(N(T(v)))
+
+        chain.append(jacobian(whole, up[k][0]))
+        sources.append(defect(whole, whole, coarse[k][0], n))
+    return [sum(amplification(*chain[start:L]) * sources[start] for start in range(L)) + sources[L] for L in depths]

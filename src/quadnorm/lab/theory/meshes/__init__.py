@@ -1,0 +1,1 @@
+"""What unstructured meshes do to a norm."""

@@ -1,0 +1,135 @@
+"""Families of meshes, refined through sizes: what their weights do to a norm, and of which order it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from quadnorm.lab.theory.meshes.bias import Array, Bias, Field, bias, ratio
+from quadnorm.lab.theory.statement import Evidence, Range, Series
+
+QUANTITIES = ("mean", "variance", "output")
+
+
+class Mesh(NamedTuple):
+    """Samples of one mesh: points (N, D), weights (N,) and the spacing h that orders are measured in."""
+
+    points: Array
+    weights: Array
+    h: float
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Errors along a family: for each spacing, one :class:`Bias` per mesh drawn."""
+
+    name: str
+    h: tuple[float, ...]
+    found: tuple[tuple[Bias, ...], ...]
+
+    def errors(self, weighting: str, quantity: str = "mean") -> tuple[float, ...]:
+        """Root mean square over the meshes of each spacing; ``weighting``: counting or quadrature."""
+        return tuple(
+            sqrt(sum(getattr(getattr(b, weighting), quantity) ** 2 for b in drawn) / len(drawn)) for drawn in self.found
+        )
+
+    def series(self, weighting: str, quantity: str = "mean", order: Range | None = None, misfit: float = 0.1) -> Series:
+        """The errors and the power of h fitted to them, over five spacings or more."""
+        name = f"{self.name}, {quantity}, {weighting}"  # figures group names by what is before the first comma
+        return Series(name, self.h, self.errors(weighting, quantity), order, misfit)
+
+    def factors(self, quantity: str = "mean") -> tuple[float, ...]:
+        """Error with equal weights over error with the mesh's own, at each spacing."""
+        both = zip(self.errors("counting", quantity), self.errors("quadrature", quantity), strict=True)
+        return tuple(ratio(a, b) for a, b in both)
+
+
+def sweep(
+    meshes: Iterable[tuple[Any, Any] | tuple[Any, Any, float]],
+    field: Field,
+    name: str = "mesh",
+) -> Sweep:
+    """:func:`bias` on meshes of your own, coarse to fine; several of one spacing are averaged (random meshes).
+
+    Args:
+        meshes: (points, weights) or (points, weights, h) each; without h it is N^(−1/D), D the points' dimension.
+        field: with its exact moments.
+        name: what the result is called.
+
+    >>> from quadnorm.lab.theory.meshes.fields import box_field
+    >>> def grid(n):  # cell centres of a line, cells growing to the right
+    ...     edges = np.linspace(0, 1, n + 1) ** 2
+    ...     return (edges[1:] + edges[:-1])[:, None] / 2, np.diff(edges)
+    >>> found = sweep([grid(n) for n in (8, 16, 32, 64, 128)], box_field("exponential", 1))
+    >>> round(found.series("counting").fit.exponent, 1), round(found.series("quadrature").fit.exponent, 1)
+    (-0.0, 2.0)
+    """
+    grouped: dict[float, list[Bias]] = {}
+    for points, weights, *spacing in meshes:
+        x = np.asarray(points, dtype=np.float64)
+        h = float(spacing[0]) if spacing else len(x) ** (-1 / x.shape[1])
+        grouped.setdefault(h, []).append(bias(x, weights, field))
+    return Sweep(name, tuple(grouped), tuple(map(tuple, grouped.values())))
+
+
+@dataclass(frozen=True)
+class Family:
+    """A named way of making meshes, with the orders that are expected of it.
+
+    Args:
+        make: (n, rng) → :class:`Mesh`; n points per axis, about.
+        field: what is averaged, with its exact moments.
+        sizes: values of n, five or more.
+        counting, quadrature: the ranges of the fitted orders with equal weights and with the mesh's own.
+        misfit: the largest residual of a fit.
+        draws: meshes per size; more than one for random families.
+    """
+
+    name: str
+    words: str
+    make: Callable[[int, np.random.Generator], Mesh]
+    field: Field
+    sizes: tuple[int, ...]
+    counting: Range
+    quadrature: Range = (1.9, 2.1)
+    misfit: float = 0.05
+    draws: int = 1
+
+    def meshes(self, n: int) -> list[Mesh]:
+        """The meshes of one size; the same in every run."""
+        return [self.make(n, np.random.default_rng([n, k])) for k in range(self.draws)]
+
+    def sweep(self) -> Sweep:
+        """Errors at all sizes."""
+        return sweep((mesh for n in self.sizes for mesh in self.meshes(n)), self.field, self.name)
+
+    def series(self, found: Sweep) -> tuple[Series, ...]:
+        """What is judged: all three quantities with the mesh's weights, the mean and the output with equal ones."""
+        made = [found.series("quadrature", q, self.quadrature, self.misfit) for q in QUANTITIES]
+        # Equal weights leave a limit or are noise: no pure power, so the fit may leave more.
+        made += [found.series("counting", q, self.counting, max(self.misfit, 0.25)) for q in ("mean", "output")]
+        return tuple(made)
+
+
+def evidence(families: Sequence[Family], notes: tuple[str, ...] = ()) -> Evidence:
+    """Orders of every family, and by how much its weights divide each error at the finest size."""
+    series: list[Series] = []
+    rows = []
+    for family in families:
+        found = family.sweep()
+        series += family.series(found)
+        finest = found.found[-1][0]
+        rows.append(
+            {
+                "family": family.name,
+                "samples": finest.samples,
+                **{f"{q} ÷": found.factors(q)[-1] for q in QUANTITIES},
+                "effective": finest.effective / finest.samples,
+            }
+        )
+    told = "÷: error with equal weights over error with the mesh's, at the finest size; effective: 1/(N Σp²)"
+    return Evidence(tuple(series), (), tuple(rows), (told, *notes))

@@ -1,0 +1,140 @@
+"""A statement, and the evidence that was measured for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from quadnorm.lab.theory.fits import PowerFit, fit_order
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One measured number and the range [low, high] that the statement puts it in; NaN is in no range.
+
+    >>> Check("order", 1.98, 1.9, 2.1).holds
+    True
+    """
+
+    what: str
+    value: float
+    low: float
+    high: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the number is where it should be."""
+        return self.low <= self.value <= self.high
+
+
+@dataclass(frozen=True)
+class Series:
+    """A quantity y > 0 measured at five or more x, usually spacings h, and the law y ≈ C·x^p fitted to it.
+
+    Args:
+        name: what y is; unique within its evidence.
+        x, y: the measurements.
+        order: the range that the statement puts p in; None if the series is shown beside it but not judged.
+        misfit: the largest residual of the fit (root mean square of log y) with which p means anything.
+        x_name: what x is.
+
+    >>> h = (1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128)
+    >>> series = Series("trapezoid", h, tuple(t**2 / 12 for t in h), order=(1.9, 2.1))
+    >>> [check.what for check in series.checks()], all(check.holds for check in series.checks())
+    (['order of trapezoid', 'residual of trapezoid'], True)
+    """
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    order: Range | None = None
+    misfit: float = 0.1
+    x_name: str = "h"
+
+    @cached_property
+    def fit(self) -> PowerFit:
+        """Exponent, constant and residual; NaN where no power law can be fitted (a zero error, for one)."""
+        if not all(math.isfinite(v) and v > 0 for v in self.y):
+            return PowerFit(math.nan, math.nan, math.nan, math.nan)
+        return fit_order(self.x, self.y)
+
+    def checks(self) -> tuple[Check, ...]:
+        """That the order is in its range, and that the law fits."""
+        if self.order is None:
+            return ()
+        return (
+            Check(f"order of {self.name}", self.fit.exponent, *self.order),
+            Check(f"residual of {self.name}", self.fit.misfit, 0.0, self.misfit),
+        )
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was measured: series with their orders, single numbers with their ranges, further rows, and remarks.
+
+    ``rows`` is a free table (one mapping per row) for what is neither: constants per block, factors per mesh.
+    """
+
+    series: tuple[Series, ...] = ()
+    numbers: tuple[Check, ...] = ()
+    rows: tuple[Mapping[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """Everything that is judged."""
+        return (*(check for series in self.series for check in series.checks()), *self.numbers)
+
+    @property
+    def holds(self) -> bool:
+        """The verdict: there are checks, and all of them hold."""
+        return bool(self.checks) and all(check.holds for check in self.checks)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers, lists and dictionaries; None where a number is not finite."""
+        made: dict[str, Any] = {
+            "holds": self.holds,
+            "checks": [{**asdict(check), "holds": check.holds} for check in self.checks],
+            "series": [{**asdict(series), "fit": asdict(series.fit)} for series in self.series],
+            "rows": [dict(row) for row in self.rows],
+            "notes": list(self.notes),
+        }
+        plain: dict[str, Any] = _plain(made)
+        return plain
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement in words and as a formula, where it stands, and the experiment that measures it.
+
+    Args:
+        name: what the command line calls it.
+        words: the statement in one or two sentences.
+        formula: the statement as a formula, in Unicode.
+        label: LaTeX label in the paper; empty for what is ours.
+        measure: runs the experiment, in seconds and on one thread; deterministic.
+    """
+
+    name: str
+    words: str
+    formula: str
+    label: str
+    measure: Callable[[], Evidence]
+
+    def to_json(self, evidence: Evidence) -> dict[str, Any]:
+        """The statement and its evidence."""
+        said = {"name": self.name, "words": self.words, "formula": self.formula, "label": self.label}
+        return {**said, **evidence.to_json()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,1 @@
+"""Volumes that belong to the nodes of meshes and point clouds."""

@@ -1,0 +1,1 @@
+"""The norms that the paper compares with."""

@@ -1,0 +1,1 @@
+"""How the weighted norm is computed: one formula, several kernels, and the choice between them."""

@@ -1,0 +1,1 @@
+"""Spectral convolution: Fourier sums with explicit nodes, weights and period."""

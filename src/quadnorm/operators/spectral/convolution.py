@@ -1,0 +1,249 @@
+"""Spectral convolution whose Fourier sums know their nodes, weights and period."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from quadnorm._suggest import unknown
+from quadnorm.measures import Measure, as_measure
+from quadnorm.operators.pointwise import ordinary
+from quadnorm.operators.spectral.dft import COUNTING, Wave, matrix, waves_of
+from quadnorm.operators.spectral.hermitian import tie, untie
+from quadnorm.operators.spectral.transforms import (
+    Matrices,
+    Modes,
+    dense_cost,
+    fft_cost,
+    through_fft,
+    through_matrices,
+    through_real_matrices,
+)
+
+KERNELS = ("fft", "hermitian", "quadrature")
+BACKENDS = ("auto", "dense", "fft")
+
+
+class SpectralConv(nn.Module):
+    r"""Multiply the low Fourier modes of a field by learned matrices.
+
+    .. math::
+        X_k = \sum_j w_j\, x(r_j)\, e^{-2\pi i k \cdot r_j / L}, \qquad
+        y(r_j) = \sum_k c_k \operatorname{Re}\bigl( W_k^\top X_k\, e^{2\pi i k \cdot r_j / L} \bigr)
+
+    with w from the measure, over 0 ≤ k < m on the last axis (c_k = 2 there except at k = 0, since −k follows from k)
+    and −m ≤ k < m on the others. Space is summed in X_k only. What ``kernel`` and ``measure`` make of nodes, weights
+    and period:
+
+    ==============  ========  =============  ==========================================================================
+    kernel          measure   weights        phase of the first wave, r_j/L
+    ==============  ========  =============  ==========================================================================
+    ``fft``         counting  1/n            j/n: the published layer. On endpoint-inclusive samples its period is
+                                             n/(n−1) domains, so it moves with n
+    ``hermitian``   counting  1/n            j/n; modes −(m−1) … m−1, W_{−k} = conj W_k, real W_0
+    ``quadrature``  counting  1/n            r_j/L with endpoint nodes; L = ``period``, default 1
+    any             Anchored  the measure's  i/n₀ at training sample i: at n₀ the published layer, elsewhere the same
+                                             operator up to O(h²)
+    any             other     the measure's  r_j/L with the measure's nodes; L = ``period``, default 1, which is the
+                                             limit of the published layer for n → ∞
+    ==============  ========  =============  ==========================================================================
+
+    Cell-centred and periodic measures with L = 1 are the FFT's own sums at every n. Measures that are no product of
+    axes (a mask, a blend, explicit weights) multiply the field before the transform. Nodes are relative to the
+    domain, in [0, 1].
+
+    ``padding`` = f extends the field by zero to (1+f) of the domain for the transform, and drops the extension
+    afterwards: a period (1+f) times as long, at any resolution and at no cost.
+
+    Args:
+        in_channels, out_channels: C_in, C_out.
+        modes: m, for every axis or one each (then their number is the dimension).
+        dim: spatial dimension, if ``modes`` is a single number.
+        kernel, measure, period, padding: as above; ``period`` and ``padding`` for every axis or one each.
+        placement: where samples lie (``endpoint``, ``cell``, ``periodic``, ``left``), for measures that do not know it.
+        backend: ``dense`` matrix products, ``fft`` where the sums are discrete Fourier transforms, or the cheaper
+            (``auto``).
+
+    Shapes: (B, C_in, *spatial) → (B, C_out, *spatial), any resolution with n ≥ 2m (last axis: n ≥ 2m−2).
+
+    The parameter ``weight`` is complex, (2m, …, m, C_in, C_out), frequencies 0 … m−1, −1 … −m on all axes but the last;
+    initially real and imaginary parts are uniform in [0, 1)/(C_in·C_out). :meth:`wavenumbers` lists its modes.
+
+    >>> layer = SpectralConv(2, 3, modes=4, measure="trapezoid", kernel="quadrature")
+    >>> layer(torch.randn(5, 2, 16, 17)).shape
+    torch.Size([5, 3, 16, 17])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        modes: int | Sequence[int],
+        dim: int = 2,
+        *,
+        kernel: str = "fft",
+        measure: str | Sequence[str] | Measure = "counting",
+        period: float | Sequence[float] | None = None,
+        padding: float | Sequence[float] = 0.0,
+        placement: str = "endpoint",
+        backend: str = "auto",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        if kernel not in KERNELS:
+            raise ValueError(unknown("kernel", kernel, KERNELS))
+        if backend not in BACKENDS:
+            raise ValueError(unknown("backend", backend, BACKENDS))
+        kept = _per_axis(modes, dim, "modes")
+        if any(not isinstance(m, int) or m < 1 for m in kept) or not 1 <= len(kept) <= 3:
+            raise ValueError(f"modes must be whole numbers from 1 for 1 to 3 axes, got {modes!r}")
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel, self.backend, self.placement = kernel, backend, placement
+        self.period = None if period is None else tuple(float(p) for p in _per_axis(period, len(kept), "period"))
+        self.padding = tuple(float(p) for p in _per_axis(padding, len(kept), "padding"))
+        if any(p <= 0 for p in self.period or ()) or any(p < 0 for p in self.padding):
+            raise ValueError(f"period must be positive and padding not negative, got {period!r} and {padding!r}")
+        tied = kernel == "hermitian"
+        self.modes = Modes(kept, tuple(m - 1 if tied else m for m in kept[:-1]))
+        self.measure = measure
+        real = torch.get_default_dtype() if dtype is None else dtype
+        pair, free = (in_channels, out_channels), self.modes.shape
+        if tied:
+            source, sign, count = tie(self.modes)
+            self.register_buffer("_source", source.to(device), persistent=False)
+            self.register_buffer("_sign", sign.to(device), persistent=False)
+            self.dc = nn.Parameter(torch.empty(pair, device=device, dtype=real))
+            free = (count,)
+        self.weight = nn.Parameter(torch.empty((*free, *pair), device=device, dtype=real.to_complex()))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Real and imaginary parts uniform in [0, 1)/(C_in·C_out), as published."""
+        with torch.no_grad():
+            for p in self.parameters(recurse=False):
+                parts = torch.view_as_real(p) if p.is_complex() else p
+                parts.uniform_(0, 1 / (self.in_channels * self.out_channels))
+
+    @property
+    def measure(self) -> Measure:
+        """What X_k sums against; assign a measure or a rule's name."""
+        return self._measure
+
+    @measure.setter
+    def measure(self, spec: str | Sequence[str] | Measure) -> None:
+        measure = as_measure(spec)
+        if measure.ndim not in (None, len(self.modes.kept)):
+            raise ValueError(f"{measure!r} has {measure.ndim} axes, but this layer has {len(self.modes.kept)}")
+        if measure == COUNTING and self.kernel != "quadrature" and self.period is not None:
+            raise ValueError(
+                f"kernel={self.kernel!r} with the counting measure has the FFT's period, got period={self.period}; "
+                f"use kernel='quadrature', or leave period out"
+            )
+        self._measure = measure
+        self._waves, self._full = waves_of(
+            measure, len(self.modes.kept), self.kernel != "quadrature", self.placement, self.period, self.padding
+        )
+
+    def wavenumbers(self) -> Tensor:
+        """The frequency vector of every mode, (*modes, d), in the order of the published weights' two corners folded.
+
+        >>> SpectralConv(1, 1, 2).wavenumbers()[:, 0, 0]
+        tensor([ 0,  1, -1, -2])
+        """
+        return self.modes.wavenumbers()
+
+    def full_weight(self) -> Tensor:
+        """The complex matrices of all modes, (K, C_in, C_out)."""
+        if self.kernel == "hermitian":
+            return untie(self.dc, self.weight, self._source, self._sign)  # type: ignore[arg-type]
+        return self.weight.flatten(0, -3)
+
+    def forward(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
+        """(B, C_in, *spatial) → (B, C_out, *spatial); ``bias`` (C_out,) is added: as the wave k = 0, for free."""
+        sizes = self._checked(x)
+        with torch.autocast(x.device.type, enabled=False):  # phases need more digits than half precision has
+            weight = self.full_weight()
+            real = torch.float64 if weight.dtype == torch.complex128 else torch.float32
+            field = x.to(real)
+            constant = None if bias is None else bias.to(real)
+            if self._full is None and self._takes_fft(self._waves, sizes):
+                return through_fft(field, weight, constant, self.modes).to(x.dtype)
+            analysis, synthesis, full = self.matrices(sizes, x.device, real)
+            if full is not None:
+                field = field * full
+            way = through_matrices if ordinary(field) else through_real_matrices
+            return way(field, weight, constant, self.modes, analysis, synthesis).to(x.dtype)
+
+    def matrices(
+        self, sizes: tuple[int, ...], device: torch.device, dtype: torch.dtype
+    ) -> tuple[Matrices, Matrices, Tensor | None]:
+        """Cosines and sines of every axis for X and for y, and the weights that multiply the field first, if any."""
+        axes = list(zip(self._waves, sizes, self.modes.tops, strict=True))
+        role = "analysis" if self._full is None else "plain"
+        roles = ["plain"] * (len(axes) - 1) + ["half"]
+        analysis = tuple(matrix(*a, role, device, dtype) for a in axes)
+        synthesis = tuple(matrix(*a, r, device, dtype) for a, r in zip(axes, roles, strict=True))
+        return analysis, synthesis, None if self._full is None else self._full.shared_weights(sizes, device, dtype)
+
+    def _takes_fft(self, waves: tuple[Wave, ...], sizes: tuple[int, ...]) -> bool:
+        if self.backend == "dense" or torch.compiler.is_compiling():
+            return False
+        possible = all(w.equispaced(n) for w, n in zip(waves, sizes, strict=True))
+        if self.backend == "fft":
+            if not possible:
+                raise ValueError(
+                    f"backend='fft' needs equal weights and equispaced waves, which {self._measure!r} does not have on "
+                    f"{sizes} samples; use backend='auto' or 'dense'"
+                )
+            return True
+        return possible and dense_cost(sizes, self.modes.tops) > fft_cost(sizes)
+
+    def _checked(self, x: Tensor) -> tuple[int, ...]:
+        kept = self.modes.kept
+        if x.ndim != len(kept) + 2 or x.shape[1] != self.in_channels:
+            raise ValueError(
+                f"got input of shape {tuple(x.shape)}, expected (batch, {self.in_channels}, "
+                f"{', '.join(['n'] * len(kept))}): "
+                f"{self.in_channels} channels on a {len(kept)}-dimensional grid"
+            )
+        sizes = tuple(x.shape[2:])
+        need = (*(m + q for m, q in zip(kept[:-1], self.modes.lowest, strict=True)), 2 * kept[-1] - 2)
+        if any(n < least for n, least in zip(sizes, need, strict=True)):
+            raise ValueError(
+                f"modes={kept} need at least {need} samples per axis (they would alias below), got {sizes}; "
+                f"use a finer grid or fewer modes"
+            )
+        return sizes
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        # Module.double() skips complex tensors and Module.to(dtype) would drop their imaginary parts.
+        def both_parts(t: Tensor) -> Tensor:
+            if not t.is_complex():
+                return fn(t)
+            parts = fn(torch.view_as_real(t))
+            if parts.dtype not in (torch.float32, torch.float64):  # no complex arithmetic in half precision
+                parts = torch.view_as_real(t).to(parts.device)
+            return torch.view_as_complex(parts.contiguous())
+
+        super()._apply(both_parts, recurse)  # type: ignore[no-untyped-call]
+        return self
+
+    def extra_repr(self) -> str:
+        extra = "" if self.period is None else f", period={self.period}"
+        extra += f", padding={self.padding}" if any(self.padding) else ""
+        return (
+            f"{self.in_channels}, {self.out_channels}, modes={self.modes.kept}, kernel={self.kernel!r}, "
+            f"measure={self._measure!r}{extra}"
+        )
+
+
+def _per_axis(value: Any, dim: int, label: str) -> tuple[Any, ...]:
+    if not isinstance(value, Sequence):
+        return (value,) * dim
+    if label != "modes" and len(value) != dim:
+        raise ValueError(f"{label} must be one number or one per axis ({dim}), got {value!r}")
+    return tuple(value)

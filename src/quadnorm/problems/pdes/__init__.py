@@ -1,0 +1,1 @@
+"""Problems on grids, one equation per module."""

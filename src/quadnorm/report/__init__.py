@@ -1,5 +1,0 @@
-"""One page from records."""
-
-from quadnorm.report.page import build_report, library_of
-
-__all__ = ["build_report", "library_of"]

@@ -1,0 +1,331 @@
+"""Anchored PyTorch modules: the model at n0 to the last bit, the training grid's measure elsewhere."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from quadnorm.adapt import anchor
+from tests.adapt.fields import orders, smooth
+
+
+def weights(n, n0):
+    """(1−1/n0)·trapezoid + (1/n0)·(δ_first + δ_last)/2, written out."""
+    w = torch.full((n,), (1 - 1 / n0) / (n - 1), dtype=torch.float64)
+    w[0] = w[-1] = (1 - 1 / n0) / (2 * (n - 1)) + 1 / (2 * n0)
+    return w
+
+
+def moments(x, n0, axes):
+    """Mean and variance over ``axes`` of x (B, C, n, n), spatial weights as above, channels equal."""
+    w = torch.outer(weights(x.shape[2], n0), weights(x.shape[3], n0))
+    share = w / (x.shape[1] if 1 in axes else 1)
+    mean = (x * share).sum(axes, keepdim=True)
+    return mean, ((x - mean) ** 2 * share).sum(axes, keepdim=True)
+
+
+def shaken(module):
+    """Random γ and β."""
+    for p in module.parameters():
+        nn.init.normal_(p)
+    return module.double()
+
+
+@pytest.mark.parametrize(
+    ("norm", "axes"),
+    [
+        (nn.GroupNorm(1, 4), (1, 2, 3)),
+        (nn.GroupNorm(4, 4), (2, 3)),
+        (nn.InstanceNorm2d(4, affine=True), (2, 3)),
+        (nn.InstanceNorm2d(4), (2, 3)),
+    ],
+)
+def test_norms_take_the_anchored_moments(norm, axes):
+    norm = shaken(norm)
+    fixed = anchor(norm, (9, 9))
+    x = torch.randn(2, 4, 9, 9, dtype=torch.float64)
+    assert torch.equal(fixed(x), norm(x))
+    z = torch.randn(2, 4, 17, 13, dtype=torch.float64)
+    mean, var = moments(z, 9, axes)
+    expected = (z - mean) / torch.sqrt(var + norm.eps)
+    if norm.weight is not None:
+        expected = expected * norm.weight.view(-1, 1, 1) + norm.bias.view(-1, 1, 1)
+    assert torch.allclose(fixed(z), expected, atol=1e-12)
+
+
+def test_group_norm_with_several_groups():
+    norm = shaken(nn.GroupNorm(2, 6))
+    z = torch.randn(2, 6, 17, 17, dtype=torch.float64)
+    parts = []
+    for half in z.split(3, dim=1):
+        mean, var = moments(half, 9, (1, 2, 3))
+        parts.append((half - mean) / torch.sqrt(var + norm.eps))
+    expected = torch.cat(parts, 1) * norm.weight.view(-1, 1, 1) + norm.bias.view(-1, 1, 1)
+    assert torch.allclose(anchor(norm, (9, 9))(z), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("order", ["channels first", "channels last", "space only"])
+def test_layer_norm_over_space(affine, order):
+    """γ and β belong to the training samples; at a grid that contains them they keep their values there."""
+    shape = {"channels first": (3, 9, 9), "channels last": (9, 9, 3), "space only": (9, 9)}[order]
+    norm = shaken(nn.LayerNorm(shape, elementwise_affine=affine))
+    fixed = anchor(norm, (9, 9), example=torch.randn(2, *shape, dtype=torch.float64))
+    x = torch.randn(2, *shape, dtype=torch.float64)
+    assert torch.equal(fixed(x), norm(x))
+    fine = tuple(17 if n == 9 else n for n in shape)
+    z = torch.randn(2, *fine, dtype=torch.float64)
+    field = {"channels first": z, "channels last": z.movedim(-1, 1), "space only": z[:, None]}[order]
+    mean, var = moments(field, 9, (1, 2, 3))
+    expected = (field - mean) / torch.sqrt(var + norm.eps)
+    expected = {"channels first": expected, "channels last": expected.movedim(1, -1), "space only": expected[:, 0]}[
+        order
+    ]
+    got = fixed(z)
+    coarse = {"channels first": 2, "channels last": 1, "space only": 1}[order]
+    pick = (slice(None),) * coarse + (slice(None, None, 2),) * 2
+    if affine:
+        assert torch.allclose(got[pick], expected[pick] * norm.weight + norm.bias, atol=1e-11)
+    else:
+        assert torch.allclose(got, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("eps", [None, 1e-3])
+@pytest.mark.parametrize("shape", [(3, 9, 9), (9, 9)])
+def test_rms_norm_over_space(shape, eps):
+    """x / √(Σ w x² + ε), ε of the number format unless given; γ keeps its values at the training samples."""
+    norm = shaken(nn.RMSNorm(shape, eps=eps))
+    fixed = anchor(norm, (9, 9), example=torch.randn(2, *shape, dtype=torch.float64))
+    x = torch.randn(2, *shape, dtype=torch.float64)
+    assert torch.equal(fixed(x), norm(x))
+    z = 1 + torch.randn(2, *shape[:-2], 17, 17, dtype=torch.float64)
+    w = torch.outer(weights(17, 9), weights(17, 9)) / (3 if len(shape) == 3 else 1)
+    axes = tuple(range(1, z.ndim))
+    scale = ((z**2 * w).sum(axes, keepdim=True) + (torch.finfo(torch.float64).eps if eps is None else eps)).sqrt()
+    assert torch.allclose(fixed(z)[..., ::2, ::2], (z / scale)[..., ::2, ::2] * norm.weight, atol=1e-11)
+    report = fixed.anchor_report[""]
+    assert (report.kind, report.action) == ("RMSNorm", "anchored")
+    assert "γ has one value per training sample" in report.why
+
+
+def test_norms_across_channels_are_no_spatial_sums():
+    """RMSNorm over channels, response normalization and BatchNorm in eval mode: silent in the report, and no leak."""
+    torch.manual_seed(0)
+    norms = nn.LocalResponseNorm(3), nn.BatchNorm2d(4), LastAxis(nn.RMSNorm(4)), nn.GroupNorm(1, 4)
+    fixed = anchor(nn.Sequential(nn.Conv2d(1, 4, 1), *norms).double().eval(), (9, 9))
+    assert [(e.name, e.action) for e in fixed.anchor_report] == [("2", "unchanged"), ("4", "anchored")]
+    assert min(orders(fixed, (17, 33, 65, 129))) > 1.9
+
+
+class LastAxis(nn.Module):
+    def __init__(self, norm):
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, x):
+        return self.norm(x.movedim(1, -1)).movedim(-1, 1)
+
+
+def test_token_wise_layer_norm_is_no_spatial_sum():
+    model = nn.Sequential(nn.GroupNorm(1, 8), nn.Flatten(2), nn.Linear(81, 8), nn.LayerNorm(8))
+    report = anchor(model, (9, 9)).anchor_report
+    assert [e.name for e in report.changed] == ["0"]
+    assert [e.name for e in report.left] == ["2"]  # the Linear mixes grid points; the LayerNorm(8) is pointwise
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_pools_and_instance_norms_in_every_dimension(d):
+    pool = getattr(nn, f"AdaptiveAvgPool{d}d")(1)
+    norm = getattr(nn, f"InstanceNorm{d}d")(2)
+    model = nn.Sequential(norm, nn.GELU(), pool).double()
+    fixed = anchor(model, (9,) * d)
+    x = torch.randn(2, 2, *(9,) * d, dtype=torch.float64)
+    assert torch.equal(fixed(x), model(x))
+    sizes = (9, 17, 33) if d == 3 else (9, 17, 33, 65)
+    assert min(orders(fixed, sizes, d, 2)) > 1.9
+    assert max(orders(model, sizes, d, 2)) < 1.4
+
+
+def test_pool_is_the_anchored_mean():
+    z = torch.randn(2, 3, 17, 13, dtype=torch.float64)
+    expected = torch.einsum("bcij,i,j->bc", z, weights(17, 9), weights(13, 9))[..., None, None]
+    assert torch.allclose(anchor(nn.AdaptiveAvgPool2d(1), (9, 9))(z), expected, atol=1e-13)
+
+
+def test_unbatched_input_and_flattened_grids():
+    norm = nn.InstanceNorm2d(3)
+    fixed = anchor(norm, (9, 9))
+    z = torch.randn(3, 17, 17)
+    assert torch.allclose(fixed(z), fixed(z[None])[0], atol=1e-6)
+    flat = anchor(nn.GroupNorm(1, 3), (9, 9), example=torch.randn(1, 3, 81))
+    assert torch.allclose(
+        flat(z[None].flatten(2)).view(1, 3, 17, 17), anchor(nn.GroupNorm(1, 3), (9, 9))(z[None]), atol=1e-6
+    )
+    for n in (5, 33, 129):  # coarser and much finer grids are recognised too
+        far = torch.randn(1, 3, n, n)
+        expected = anchor(nn.GroupNorm(1, 3), (9, 9))(far)
+        assert torch.allclose(flat(far.flatten(2)).view_as(far), expected, atol=1e-5)
+    with pytest.raises(ValueError, match="do not make a grid with the proportions of the training grid 9×9"):
+        flat(torch.randn(1, 3, 17 * 16))
+
+
+def test_a_mean_of_ones_own_is_recognised_by_what_it_does():
+    class Mine(nn.Module):
+        def forward(self, x):
+            return x.flatten(2).mean(2)
+
+    class Maximum(nn.Module):
+        def forward(self, x):
+            return x.amax((2, 3))
+
+    model = nn.Sequential(nn.Conv2d(1, 3, 1), nn.GELU(), Mine()).double()
+    fixed = anchor(model, (9, 9))
+    assert "SpatialMean" in fixed.anchor_report["2"].why
+    assert min(orders(fixed, (9, 17, 33, 65))) > 1.9
+    left = anchor(nn.Sequential(nn.Conv2d(1, 3, 1), nn.GroupNorm(1, 3), Maximum()), (9, 9)).anchor_report.left
+    assert [(e.name, e.kind) for e in left] == [("2", "call amax")]
+
+
+@pytest.mark.parametrize("placement", ["cell", "periodic"])
+def test_cell_centred_and_periodic_models_do_not_change(placement):
+    model = nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(2, 4), nn.InstanceNorm2d(4), nn.AdaptiveAvgPool2d(1))
+    fixed = anchor(model, (8, 8), placement)
+    assert not fixed.anchor_report.changed
+    assert len(fixed.anchor_report.unchanged) == 3
+    for n in (8, 11, 16):
+        x = torch.randn(2, 1, n, n)
+        assert torch.equal(fixed(x), model(x))
+
+
+def test_placement_per_axis():
+    """Endpoint along the first axis, periodic along the second: only the first carries a boundary mass."""
+    z = torch.randn(1, 1, 17, 10, dtype=torch.float64)
+    fixed = anchor(nn.AdaptiveAvgPool2d(1), (9, 8), ("endpoint", "periodic"))
+    expected = torch.einsum("bcij,i->bc", z, weights(17, 9)) / 10
+    assert torch.allclose(fixed(z)[..., 0, 0], expected, atol=1e-14)
+
+
+def test_left_placement_keeps_the_training_grids_measure():
+    """Gaps fill [0, 1−1/n0]; on a finer left grid the integral of r under it is the mean of r on n0 samples."""
+    fixed = anchor(nn.AdaptiveAvgPool1d(1), (8,), "left")
+    r = torch.arange(32, dtype=torch.float64) / 32
+    assert fixed(r[None, None]).item() == pytest.approx(sum(j / 8 for j in range(8)) / 8, abs=1e-12)
+
+
+def test_modules_that_cannot_be_anchored_are_listed():
+    model = nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1),
+        nn.GroupNorm(1, 4),
+        nn.ZeroPad2d(2),
+        nn.MaxPool2d(2),
+        nn.Conv2d(4, 4, 2, stride=2),
+        nn.BatchNorm2d(4),
+        nn.AdaptiveAvgPool2d(2),
+        nn.AdaptiveMaxPool2d(1),
+    )
+    report = anchor(model, (16, 16)).anchor_report
+    words = {e.name: e.why for e in report.left}
+    assert list(words) == ["0", "2", "3", "4", "5", "6", "7"]
+    assert "kernel of 3×3 samples" in words["0"]
+    assert "pads a fixed number" in words["2"]
+    assert "patches of 2×2 samples" in words["4"]
+    assert "train mode" in words["5"]
+    assert "bins" in words["6"]
+    assert "picks from the samples" in words["7"]
+    assert "running statistics" in anchor(model.eval(), (16, 16)).anchor_report["5"].why
+    assert list(report.to_frame()["action"]) == ["left", "anchored", *["left"] * 6]
+
+
+def test_sums_outside_of_modules_are_found():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.GroupNorm(1, 4)
+            self.grid = nn.Parameter(torch.zeros(1, 4, 9, 9))
+
+        def forward(self, x):
+            y = self.norm(x + self.grid)
+            y = torch.fft.irfft2(torch.fft.rfft2(y), s=y.shape[-2:])
+            y = y / y.std((2, 3), keepdim=True)
+            k = y.flatten(2)
+            y = y + torch.einsum("bcn,bdn->bcd", k, k).sum((1, 2))[:, None, None, None]
+            y = y * torch.einsum("bcij->bc", y)[..., None, None] + torch.einsum("bcij->bij", y)[:, None]
+            return nn.functional.pad(k @ k.transpose(1, 2), (1, 1))
+
+    report = anchor(Model(), (9, 9)).anchor_report
+    kinds = {e.kind for e in report.left}
+    assert {"field", "call fft_rfft2", "call std", "call matmul", "call einsum"} <= kinds
+    assert sum(e.kind == "call einsum" for e in report.left) == 1  # one line for both; the sum over channels is none
+    assert "call pad" not in kinds  # of a small matrix, not of the grid
+
+
+CALLS = {
+    "mean": lambda x: x - torch.mean(x, (2, 3), keepdim=True),
+    "mean of one axis": lambda x: x - x.mean(2, keepdim=True),
+    "mean of all": lambda x: x - x.mean(),
+    "norm": lambda x: x / torch.linalg.vector_norm(x, dim=(2, 3), keepdim=True),
+    "rms_norm": lambda x: F.rms_norm(x, x.shape[1:]),
+    "group_norm": lambda x: F.group_norm(x, 1),
+    "softmax": lambda x: x * x.flatten(2).softmax(-1).view_as(x),
+    "normalize": lambda x: F.normalize(x.flatten(2), dim=-1).view_as(x),
+    "pool": lambda x: x - F.adaptive_avg_pool2d(x, 1),
+    "maximum": lambda x: x - F.adaptive_max_pool2d(x, 1),
+    "max": lambda x: x - x.max(),
+    "window": lambda x: x - F.avg_pool2d(x, 3, 1, 1),
+    "roll": lambda x: x - torch.roll(x, 1, -1),
+    "diff": lambda x: torch.diff(x, append=x[..., :1]),
+    "attention": lambda x: F.scaled_dot_product_attention(*[x.flatten(2).transpose(1, 2)] * 3),
+    "addmm": lambda x: torch.addmm(torch.zeros(4, 4), x[0].flatten(1), x[0].flatten(1).T),
+    "tensordot": lambda x: torch.tensordot(x, x, dims=([2, 3], [2, 3])),
+}
+POINTWISE = {
+    "mean": lambda x: x - x.mean(1, keepdim=True),
+    "layer_norm": lambda x: F.layer_norm(x.movedim(1, -1), (4,)),
+    "softmax": lambda x: x.softmax(1) + torch.softmax(x, dim=-3) + F.softmax(x, 1),
+    "normalize": lambda x: F.normalize(x),
+    "maximum": lambda x: torch.max(x, x.square()).max(1)[0],
+    "matmul": lambda x: x.flatten(2).transpose(1, 2) @ torch.ones(4, 4),
+    "roll": lambda x: torch.roll(x, 1, 1) + torch.diff(x, dim=1, append=x[:, :1]),
+    "frequencies": lambda x: x + torch.fft.fftfreq(9),
+}
+
+
+class Call(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.norm, self.function = nn.GroupNorm(1, 4), function
+
+    def forward(self, x):
+        return self.function(self.norm(x))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_that_see_the_number_of_samples_are_listed(name):
+    report = anchor(Call(CALLS[name]), (9, 9), example=torch.randn(1, 4, 9, 9)).anchor_report
+    assert [e.kind.split()[0] for e in report.left] == ["call"]
+    assert "sample" in report.left[0].why
+
+
+@pytest.mark.parametrize("name", POINTWISE)
+def test_calls_that_do_not_are_not(name):
+    assert not anchor(Call(POINTWISE[name]), (9, 9), example=torch.randn(1, 4, 9, 9)).anchor_report.left
+
+
+def test_a_model_that_gives_nan_on_random_input_is_not_called_different():
+    report = anchor(Call(lambda x: x.log()), (9, 9), example=torch.randn(1, 4, 9, 9)).anchor_report
+    assert "its own output" in report.notes[0]
+
+
+def test_inner_grids_are_seen_in_the_run():
+    """After a stride of two the module's own training grid is 9×9, and its native output must stay what it was."""
+    model = nn.Sequential(nn.Conv2d(1, 4, 1, stride=2), nn.GroupNorm(1, 4)).double()
+    fixed = anchor(model, (17, 17))
+    assert fixed[1].measure.anchor == (9, 9)
+    x = torch.randn(2, 1, 17, 17, dtype=torch.float64)
+    assert torch.equal(fixed(x), model(x))
+    assert "sees 9×9 samples" in fixed.anchor_report["1"].why
+
+
+def test_smooth_field_helper_is_not_symmetric():
+    x = smooth(9)[0, 0]
+    assert (x - x.flip(0)).abs().max() > 0.1

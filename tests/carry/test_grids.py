@@ -1,0 +1,107 @@
+"""Interpolation between grids, against calculus and scipy, on nodes built here."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quadnorm.carry import carry
+from quadnorm.carry.grids import nested
+
+NODES = {
+    "endpoint": lambda n: np.arange(n) / (n - 1),
+    "cell": lambda n: (np.arange(n) + 0.5) / n,
+    "periodic": lambda n: np.arange(n) / n,
+    "left": lambda n: np.arange(n) / n,
+}
+
+
+def on(f, placement, n):
+    return torch.from_numpy(f(NODES[placement](n)))
+
+
+@pytest.mark.parametrize("placement", ["endpoint", "cell", "left"])
+def test_splines_reproduce_cubics(placement):
+    """A cubic is its own spline: all derivatives of third order are continuous. Outside of the nodes too."""
+
+    def f(t):
+        return 2 * t**3 - t**2 + 3 * t - 1
+
+    assert torch.allclose(carry(on(f, placement, 9), (31,), placement), on(f, placement, 31), atol=1e-12)
+
+
+def test_spline_is_scipys_not_a_knot_spline():
+    from scipy.interpolate import CubicSpline
+
+    x, t = np.linspace(0, 1, 12), np.linspace(0, 1, 50)
+    values = np.random.default_rng(0).normal(size=12)
+    expected = CubicSpline(x, values, bc_type="not-a-knot")(t)
+    assert np.allclose(carry(torch.from_numpy(values), (50,)).numpy(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(("method", "order"), [("cubic", 4), ("linear", 2)])
+def test_order_of_convergence(method, order):
+    def f(t):
+        return np.exp(t) * np.sin(5 * t)
+
+    errors = [
+        (carry(on(f, "endpoint", n), (1001,), method=method) - on(f, "endpoint", 1001)).abs().max().item()
+        for n in (26, 51)
+    ]
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.2)
+
+
+@pytest.mark.parametrize("n", [8, 9])
+def test_periodic_is_fourier_zero_padding(n):
+    """Resampling by padding the spectrum, written with numpy's FFT; an even n splits its highest wave in two halves."""
+    values = np.random.default_rng(1).normal(size=n)
+    spectrum = np.fft.rfft(values) * 3
+    if n % 2 == 0:
+        spectrum[-1] /= 2
+    expected = np.fft.irfft(np.pad(spectrum, (0, 3 * n // 2 + 1 - len(spectrum))), 3 * n)
+    assert np.allclose(carry(torch.from_numpy(values), (3 * n,), "periodic").numpy(), expected, atol=1e-12)
+
+
+def test_linear_wraps_around_on_periodic_axes():
+    y = carry(torch.tensor([0.0, 4.0]), (8,), "periodic", "linear")
+    assert y.tolist() == [0, 1, 2, 3, 4, 3, 2, 1]
+
+
+def test_nearest_keeps_the_fields_values():
+    x = torch.tensor([3.0, 12.0, 3.0, 12.0, 12.0])
+    assert set(carry(x, (14,), method="nearest").tolist()) == {3.0, 12.0}
+
+
+@given(st.sampled_from(sorted(NODES)), st.integers(2, 12), st.integers(1, 4), st.sampled_from(["cubic", "linear"]))
+def test_old_nodes_keep_their_values(placement, n, factor, method):
+    x = torch.randn(3, n, dtype=torch.float64)
+    if placement == "cell":
+        factor = 2 * factor - 1  # cell centres nest in thirds
+    fine = (n - 1) * factor + 1 if placement == "endpoint" else n * factor
+    assert nested(placement, n, fine)
+    y = carry(x, (fine,), placement, method)
+    assert torch.equal(
+        carry(y, (n,), placement, method), x
+    )  # restriction of nested grids is selection, to the last bit
+
+
+def test_several_axes_batches_and_gradients():
+    x = torch.randn(2, 3, 5, 6, dtype=torch.float64, requires_grad=True)
+    y = carry(x, (9, 12), ("endpoint", "periodic"))
+    assert y.shape == (2, 3, 9, 12)
+    one_by_one = torch.stack([torch.stack([carry(c, (9, 12), ("endpoint", "periodic")) for c in b]) for b in x])
+    assert torch.allclose(y, one_by_one, atol=1e-13)
+    assert torch.autograd.gradcheck(lambda t: carry(t, (9, 12), ("endpoint", "periodic")), x, fast_mode=True)
+
+
+def test_errors():
+    x = torch.zeros(5)
+    with pytest.raises(ValueError, match="did you mean 'cubic'"):
+        carry(x, (9,), method="cubics")
+    with pytest.raises(ValueError, match="did you mean 'endpoint'"):
+        carry(x, (9,), "endpoints")
+    with pytest.raises(ValueError, match="2 placements"):
+        carry(x, (9,), ("cell", "cell"))
+    with pytest.raises(ValueError, match="no 2 spatial axes"):
+        carry(x, (9, 9))

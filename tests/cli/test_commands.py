@@ -1,0 +1,151 @@
+"""The command line: help everywhere, JSON that parses, errors in one line with exit code 2."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from quadnorm.cli.app import run
+
+COMMANDS = [
+    *([], ["study"], ["study", "list"], ["study", "plan"], ["study", "run"], ["study", "show"]),
+    *(["data"], ["data", "list"], ["data", "info"], ["data", "make"], ["data", "show"], ["data", "clean"]),
+    *(["train"], ["eval"], ["audit"], ["anchor"], ["report"], ["theory"], ["doctor"], ["bench"], ["bench", "all"]),
+    *(["bench", name] for name in ("measures", "norms", "operators", "problems", "adapt", "studies")),
+]
+
+# A wrong argument each: one line that says what to do.
+MISTAKES = [
+    (["study", "run", "extreme-crosres"], "did you mean 'extreme-crossres'"),
+    (["study", "plan", "demo", "--preset", "dekst"], "did you mean 'desk'"),
+    (["study", "run", "demo", "-m", "LayerNrm"], "did you mean 'LayerNorm'"),
+    (["study", "run", "demo", "--seeds", "a"], "cannot read --seeds"),
+    (["data", "info", "darcey"], "did you mean 'darcy'"),
+    (["data", "info", "darcy", "-p", "fin=3"], "did you mean 'fine'"),
+    (["data", "info", "darcy", "-p", "fine"], "expected name=value"),
+    (["data", "show", "poisson", "-r", "x"], "cannot read the resolution"),
+    (["train", "operator.parms.norm=quad"], "unknown key"),
+    (["train", "operator.params.norm=qaud", "problem.name=poisson"], "did you mean 'quad'"),
+    (["eval", "no-such-run"], "no run folder or checkpoint"),
+    (["anchor", "no-such-run", "-r", "33", "-o", "x"], "no run folder or checkpoint"),
+    (["audit", "no-such.py:make", "-r", "9", "-r", "17"], "no file"),
+    (["report", "no-such-folder"], "no records in"),
+    (["theory", "mean"], "did you mean 'means'"),
+]
+
+
+@pytest.mark.parametrize(("command", "message"), MISTAKES, ids=lambda v: v if isinstance(v, str) else " ".join(v))
+def test_mistakes_are_one_clear_line(command, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(command) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert "Traceback" not in err
+    assert err.count("\n") <= 2
+
+
+def test_an_audit_of_meshes_points_to_what_there_is_instead(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "def make():\n    from quadnorm.operators import Transolver\n    return Transolver(width=8, layers=1)\n"
+    )
+    assert run(["audit", f"{file}:make", "--data", "poisson-mesh", "-r", "9", "-r", "17"]) == 2
+    assert "quadnorm eval RUN -p mesh=boundary" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help(command, capsys):
+    assert run([*command, "--help"]) == 0
+    assert "Usage: quadnorm" in capsys.readouterr().out
+
+
+def test_help_does_not_wait_for_torch():
+    code = "import sys; from quadnorm.cli.app import run; run(['--help']); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+def test_module_entry_point():
+    done = subprocess.run([sys.executable, "-m", "quadnorm", "bench", "nonsense"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "No such command 'nonsense'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_missing_extra_is_named():
+    code = "import sys; sys.modules['typer'] = None; from quadnorm.__main__ import main; sys.exit(main())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "pip install 'quadnorm[bench]'" in done.stderr
+
+
+@pytest.mark.parametrize("problem", [ValueError, TypeError, OSError, ImportError])
+def test_errors_are_one_line(problem, capsys, monkeypatch):
+    def fail(**options):
+        raise problem("the disk is full; free some space")
+
+    monkeypatch.setattr("quadnorm.lab.bench.measures.run", fail)
+    assert run(["bench", "measures"]) == 2
+    err = capsys.readouterr().err
+    assert err == "quadnorm: the disk is full; free some space\n"
+
+
+def test_interrupt(capsys, monkeypatch):
+    def interrupt(**options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("quadnorm.lab.bench.measures.run", interrupt)
+    assert run(["bench", "measures"]) == 130
+
+
+def test_bench_measures_as_json_and_table(capsys):
+    assert run(["bench", "measures", "--scale", "0.001", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {"name", "seconds", "ratio"} <= set(rows[0])
+    assert run(["bench", "measures", "--scale", "0.001"]) == 0
+    assert "quadnorm bench measures" in capsys.readouterr().out
+
+
+def test_a_model_is_trained_evaluated_anchored_and_audited(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("QUADNORM_CACHE", str(tmp_path / "cache"))
+    small = ["operator.params.width=8", "operator.params.modes=4", "operator.params.layers=1", "epochs=2", "batch=4"]
+    small += ["problem.name=poisson", "resolutions.train=9", "samples.train=8", "samples.val=2", "samples.test=2"]
+    assert run(["train", *small, "-o", "run"]) == 0
+    assert "best validation error" in capsys.readouterr().out
+    assert run(["eval", "run", "--resolution", "9", "17", "-o", "errors.json"]) == 0
+    assert len(json.loads((tmp_path / "errors.json").read_text())["errors"]) == 2
+    assert run(["anchor", "run", "-r", "9", "-o", "anchored.safetensors"]) == 0
+    capsys.readouterr()
+    assert run(["eval", "anchored.safetensors", "--resolution", "9", "17"]) == 0
+    assert run(["anchor", "anchored.safetensors", "-r", "9", "-o", "twice.safetensors"]) == 2
+    assert "anchored already" in capsys.readouterr().err
+    assert run(["audit", "run", "-r", "9", "-r", "17", "-r", "33"]) == 0
+    assert "spectral" in capsys.readouterr().out
+    assert run(["audit", "run", "-r", "9"]) == 2
+
+
+def test_data_commands(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("QUADNORM_CACHE", str(tmp_path / "cache"))
+    assert run(["data", "make", "poisson", "-n", "3"]) == 0
+    assert run(["data", "list"]) == 0
+    out = capsys.readouterr().out
+    assert "navier-stokes" in out
+    assert run(["data", "show", "poisson", "-o", str(tmp_path / "a.png"), "-n", "1", "-r", "17"]) == 0
+    assert (tmp_path / "a.png").stat().st_size > 1000
+    assert run(["data", "clean", "poisson"]) == 0
+    assert "MiB freed" in capsys.readouterr().out
+    assert run(["doctor"]) == 0
+
+
+def test_a_study_from_plan_to_report(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("QUADNORM_CACHE", str(tmp_path / "cache"))
+    choice = ["galerkin-elasticity", "--preset", "smoke", "--seeds", "1", "-m", "LayerNorm"]
+    assert run(["study", "plan", *choice]) == 0
+    assert "to do" in capsys.readouterr().out
+    assert run(["study", "run", *choice, "--workers", "1"]) == 0
+    assert "1 runs done, 0 were there" in capsys.readouterr().out
+    assert run(["study", "show", *choice]) == 0
+    assert run(["report"]) == 0
+    assert (tmp_path / "report.html").stat().st_size > 10_000

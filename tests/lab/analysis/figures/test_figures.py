@@ -1,0 +1,172 @@
+"""Figures: what they show against calculus, what they need, and that files and page text come out whole."""
+
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from quadnorm.lab.analysis.figures import fields
+from quadnorm.lab.analysis.figures import registry as figures
+from quadnorm.lab.analysis.figures import transfer as figures_transfer
+from quadnorm.lab.analysis.figures.palette import styles
+from quadnorm.lab.analysis.figures.registry import DRAWINGS, attempt, draw, drawing, figure_names, save_figures
+from quadnorm.lab.analysis.figures.style import INK, inline_svg, save
+from quadnorm.lab.analysis.results import Library
+from quadnorm.lab.studies import study, study_names
+from quadnorm.lab.studies.records import task_of
+from quadnorm.training import train
+from tests.lab.analysis.synthetic_records import write_records, write_weights
+
+RECORDED = ("anchored-crossres", "extreme-crossres", "deep-crossres", "error-decomp", "demo")
+WITH_WEIGHTS = ("demo", "galerkin-varcoeff", "transolver-varcoeff", "galerkin-elasticity-4x")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """Records at the desk preset. The weights are of a tiny model trained here; any model will do for a picture."""
+    root, small = tmp_path_factory.mktemp("records"), tmp_path_factory.mktemp("small")
+    for name in (*RECORDED, *WITH_WEIGHTS):
+        write_records(study(name).at("desk"), root, test=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("QUADNORM_CACHE", str(small / "cache"))
+        tiny = study("galerkin-elasticity-4x").at("smoke")
+        train(dict(task_of(next(tiny.runs()), tiny.evaluations).config), small, progress=False)
+        for name in WITH_WEIGHTS:
+            write_weights(study(name).at("desk"), root, ("LayerNorm", "QuadNorm"), small / "best.safetensors")
+        yield Library([root])
+
+
+@pytest.fixture(scope="module")
+def drawn(library):
+    return {d.name: d.draw(library) for d in DRAWINGS}
+
+
+def test_every_figure_can_be_drawn_and_saved(drawn, tmp_path):
+    made = [path for name, figure in drawn.items() for path in save(figure, tmp_path / name)]
+    assert {p.stem for p in made} == set(figure_names())
+    assert {p.suffix for p in made} == {".svg", ".png"}
+    for path in made:
+        assert path.stat().st_size > 2000
+        if path.suffix == ".svg":
+            ET.parse(path)
+        else:
+            assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_page_text_is_svg_alone_with_ids_of_its_own(drawn):
+    seen: set[str] = set()
+    for name, figure in drawn.items():
+        text = inline_svg(figure, name)
+        root = ET.fromstring(text)
+        assert root.tag.endswith("svg")
+        assert "viewBox" in root.attrib
+        assert "width" not in root.attrib
+        ids = re.findall(r'\bid="([^"]+)"', text)
+        assert not seen & set(ids)
+        seen |= set(ids)
+        assert all(target in ids for target in re.findall(r'(?:href="#|url\(#)([^")]+)', text))
+        assert INK not in text
+        assert len(text) < 700_000
+
+
+def test_figures_of_records_need_records(tmp_path, monkeypatch):
+    library = Library([tmp_path])
+    assert all(d.draw(library) is None for d in DRAWINGS if d.needs)
+    monkeypatch.setattr(figures, "DRAWINGS", (drawing("transfer"), drawing("nonuniform-bias")))
+    made, missing = save_figures(library, tmp_path)
+    assert [p.name for p in made] == ["nonuniform-bias.svg", "nonuniform-bias.png"]
+    assert set(missing) == {"transfer"}
+    assert missing["transfer"].endswith("quadnorm study run anchored-crossres --preset desk")
+
+
+def test_a_figure_that_fails_says_why_and_is_tried_once(tmp_path, monkeypatch):
+    tried = []
+
+    def broken(library):
+        tried.append(library)
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(figures, "DRAWINGS", (replace(drawing("slope"), draw=broken),))
+    library = Library([tmp_path])
+    assert [attempt("slope", library) for _ in range(2)] == [(None, "OSError: the disk is gone")] * 2
+    assert len(tried) == 1
+    assert save_figures(library, tmp_path) == ([], {"slope": "OSError: the disk is gone"})
+
+
+def test_weights_that_cannot_be_read_cost_their_figure_only(tmp_path):
+    for folder in write_records(study("demo").at("desk"), tmp_path, test=1):
+        (folder / "best.safetensors").write_bytes(b"not weights")
+    figure, why = attempt("prediction", Library([tmp_path]))
+    assert figure is None
+    assert "best.safetensors" in why
+
+
+def test_slopes_are_beside_the_lines(library, drawn):
+    """The legend names every method in both uses and covers nothing that is drawn."""
+    figure = drawn["slope"]
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert not legend.get_window_extent().overlaps(figure.axes[0].get_window_extent())
+    methods = library.results("anchored-crossres").study.variants[0].methods
+    words = [text.get_text().rsplit(":", 1)[0] for text in legend.get_texts()]
+    assert words == [m.label + use for m in methods for use in ("", ", anchored")]
+
+
+def test_fields_need_weights(tmp_path):
+    write_records(study("demo").at("desk"), tmp_path, test=1)
+    assert draw("prediction", Library([tmp_path])) is None
+    assert draw("audit", Library([tmp_path])) is None
+    assert draw("transfer", Library([tmp_path])) is not None
+
+
+def test_the_papers_figures_are_all_there():
+    labels = {d.label for d in DRAWINGS if d.label}
+    assert labels == {
+        "fig:schematic", "fig:scaling", "fig:error-decomposition", "fig:varcoeff-qualitative", "fig:bias-convergence",
+        "fig:nonuniform-bias", "fig:nonuniform-mechanism", "fig:elasticity-4x-qualitative",
+    }  # fmt: skip
+    assert drawing("fig:scaling").name == "scaling"
+    with pytest.raises(ValueError, match="did you mean 'scaling'"):
+        drawing("scalling")
+
+
+def test_the_window_is_on_the_boundary_and_holds_the_most_energy():
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        error = rng.normal(size=(32, 32)) * rng.random((32, 32)) ** 4
+        rows, columns = fields.boundary_window(error)
+        assert rows.start == 0 or rows.stop == 32 or columns.start == 0 or columns.stop == 32
+        best = (error[rows, columns] ** 2).sum()
+        others = [(i, j) for i in range(0, 32, 8) for j in range(0, 32, 8) if i in (0, 24) or j in (0, 24)]
+        assert best >= max((error[i : i + 8, j : j + 8] ** 2).sum() for i, j in others) - 1e-12
+
+
+def test_curves_carry_the_means_of_the_records(library, drawn):
+    results = library.results("anchored-crossres")
+    v = results.study.variants[0]
+    figure = drawn["transfer"]
+    line = next(line for line in figure.axes[0].lines if line.get_label() == "QuadNorm")
+    wanted = [np.mean(list(results.of("fno", "QuadNorm", n).values())) for n in v.test]
+    assert np.allclose(line.get_ydata(), wanted)
+    assert figures_transfer.means(results, v, "QuadNorm") == pytest.approx(dict(zip(v.test, wanted, strict=True)))
+
+
+def test_files_do_not_depend_on_the_day(library, tmp_path):
+    first = save(draw("slope", library), tmp_path / "a")[0].read_text()
+    assert first == save(draw("slope", library), tmp_path / "b")[0].read_text()
+
+
+def test_methods_keep_their_colour_and_differ_in_marker():
+    usual = ["LayerNorm", "QuadNorm", "BlendQuadNorm", "InstanceNorm", "None", "GroupNorm", "RMSNorm"]
+    looks = styles(usual)
+    assert len({c for c, _ in looks.values()}) == len({m for _, m in looks.values()}) == 7
+    assert styles(["QuadNorm", "LayerNorm"])["LayerNorm"] == looks["LayerNorm"]
+
+
+def test_no_two_methods_of_a_study_look_alike():
+    for name in study_names():
+        for v in study(name).variants:
+            looks = styles([m.label for m in v.methods])
+            assert len(set(looks.values())) == len({c for c, _ in looks.values()}) == len(v.methods), name

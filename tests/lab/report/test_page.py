@@ -1,0 +1,218 @@
+"""The page without a browser: whole, self-contained, escaped, honest about what is missing or broken."""
+
+import json
+import re
+import time
+from collections import Counter
+from html.parser import HTMLParser
+from itertools import pairwise
+from math import nan
+
+import pytest
+
+from quadnorm.lab.report import build_report
+from quadnorm.lab.report.chart import chart
+from quadnorm.lab.studies import study, study_names
+from tests.lab.analysis.synthetic_records import like_the_paper, noise, write_records
+
+VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+
+
+class Checker(HTMLParser):
+    """Balanced tags, ids, links, text, and anything that would be fetched or run."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.ids, self.links, self.fetched, self.handlers = [], Counter(), [], [], []
+        self.scripts, self.words = 0, []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in VOID:
+            self.open.append(tag)
+        self.scripts += tag == "script"
+        for name, value in attrs:
+            if name == "id":
+                self.ids[value] += 1
+            elif name in ("href", "xlink:href") and value.startswith("#"):
+                self.links.append(value[1:])
+            elif name in ("src", "href", "xlink:href", "action", "data", "poster") and not value.startswith("data:"):
+                self.fetched.append(value)
+            elif name.startswith("on"):
+                self.handlers.append((tag, name))
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open[-1] == tag, f"</{tag}> closes <{self.open[-1]}>"
+        self.open.pop()
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] not in ("script", "style"):
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+def check(path) -> Checker:
+    text = path.read_text(encoding="utf-8")
+    checked = Checker(text)
+    assert checked.open == []
+    assert checked.fetched == []
+    assert checked.handlers == []
+    assert checked.scripts == 1
+    assert [i for i, n in checked.ids.items() if n > 1] == []
+    assert set(checked.links) <= set(checked.ids)
+    assert not re.search(r"url\(\s*['\"]?(?!#|data:)", text)
+    assert "@import" not in text
+    return checked
+
+
+def test_one_study_gives_a_whole_page(tmp_path):
+    write_records(study("demo").at("desk"), tmp_path / "records")
+    page = build_report(tmp_path / "records", tmp_path / "out")
+    assert page == tmp_path / "out" / "report.html"
+    found = check(page)
+    assert f"4 trained models in 1 of {len(study_names())} studies" in found.text
+    assert "FNO on darcy, trained at 33²: at 257² the error is" in found.text  # the headline
+    assert "FNO on darcy" in found.text
+    assert "quadnorm study run demo --preset desk" in found.text
+    assert "quadnorm study run deep-crossres --preset desk" in found.text  # what was not run, with how to run it
+    assert not (tmp_path / "out" / "report.html.part").exists()
+
+
+def test_smoke_records_are_not_taken_for_results(tmp_path):
+    write_records(study("demo").at("smoke"), tmp_path)
+    text = check(build_report(tmp_path, tmp_path / "r.html")).text
+    assert "Only smoke runs" in text
+    assert "32 not run" in text
+
+
+def test_everything_from_records_is_escaped(tmp_path):
+    nasty = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
+    write_records(
+        study("demo").at("desk"), tmp_path, status="diverged", text=nasty, code=nasty, seconds=nasty,
+        environment={nasty: nasty}, key=nasty,
+    )  # fmt: skip
+    odd = tmp_path / "runs" / "<img src=x onerror=alert(3)>"
+    odd.mkdir()
+    (odd / "record.json").write_text(json.dumps({"status": nasty, "config": {"problem": {"name": nasty}}}))
+    for name, content in (("list", "[1]"), ("half", "{"), ("bare", "{}"), ("odd", '{"config": 3}')):
+        (tmp_path / "runs" / name).mkdir()
+        (tmp_path / "runs" / name / "record.json").write_text(content)
+    found = check(build_report(tmp_path, tmp_path / "r.html"))
+    assert "<img src=x onerror=alert(3)>" in found.text
+    assert found.text.count("<script>alert(1)</script>") >= 3
+
+
+def test_missing_failed_single_and_unfinished_runs_are_shown_for_what_they_are(tmp_path):
+    s = study("extreme-crossres").at("desk")
+    base = like_the_paper(s)
+
+    def error(run, evaluation, grid):
+        return nan if (run.method.label, run.seed) == ("GroupNorm", 1) else base(run, evaluation, grid)
+
+    folders = write_records(
+        s, tmp_path, error, keep=lambda r: r.method.label != "None" and (r.method.label != "RMSNorm" or r.seed == 0)
+    )
+    (folders[0] / "record.json").unlink()  # LayerNorm, seed 0: still training
+    (folders[1] / "evaluations" / "as-trained@256.json").write_text("{")
+    found = check(build_report(tmp_path, tmp_path / "r.html"))
+    assert "1 unfinished; 1 unreadable" in found.text
+    assert "1 of 3 diverged" in found.text
+    assert "2 of 3" in found.text
+    assert "1 of 3" in found.text
+    assert "is damaged" in found.text
+    assert "not run" in found.text
+
+
+def test_mixed_data_is_warned_of_and_judges_nothing(tmp_path):
+    s = study("extreme-crossres").at("desk")
+    write_records(s, tmp_path)
+    write_records(s, tmp_path, keep=lambda run: run.seed == 0, data="another")
+    text = check(build_report(tmp_path, tmp_path / "r.html")).text
+    assert "2 versions of the darcy data" in text
+    assert "32 not run" in text
+
+
+def test_comparison_with_older_records(tmp_path):
+    s = study("demo").at("desk")
+    base = like_the_paper(s)
+    write_records(s, tmp_path / "old")
+    write_records(
+        s, tmp_path / "new", lambda run, e, n: base(run, e, n) * (1.3 if run.method.label == "QuadNorm" else 1.0)
+    )
+    text = check(build_report([tmp_path / "new"], tmp_path / "r.html", compare=tmp_path / "old")).text
+    assert "8 worse" in text  # two uses at four grids
+    assert "24 same" in text
+    assert "+30.0 %" in text
+
+
+def test_no_records_is_an_error_that_says_what_to_do(tmp_path):
+    with pytest.raises(ValueError, match=r"no records in .*; ?expected|no records in .*: expected a folder with runs/"):
+        build_report(tmp_path / "nothing", tmp_path / "r.html")
+    (tmp_path / "runs").mkdir()
+    assert "No numbers yet" in check(build_report(tmp_path, tmp_path / "r.html")).text
+
+
+def test_labels_of_a_chart_do_not_overlap(tmp_path):
+    from quadnorm.lab.analysis.results import load_results
+
+    s = study("extended-baselines").at("desk")
+    write_records(s, tmp_path, lambda run, e, n: 5.0 + 0.01 * noise(run.method.label, n, run.seed))
+    drawing = chart(load_results(s, tmp_path), s.variants[0])
+    heights = sorted(float(y) for y in re.findall(r'<text x="\d+" y="([\d.]+)">', drawing))
+    assert len(heights) == 10
+    assert min(b - a for a, b in pairwise(heights)) >= 14.9
+
+
+def test_runs_of_no_study_are_counted_and_cards_need_no_layer_norm(tmp_path):
+    s = study("quadrature-ablation").at("desk")
+    folders = write_records(s, tmp_path, keep=lambda run: run.method.label.startswith("QuadNorm"))
+    folders[0].rename(tmp_path / "runs" / "of-another-version")
+    text = check(build_report(tmp_path, tmp_path / "r.html")).text
+    assert "1 other run belongs to no study of this version" in text
+    assert "Only smoke runs" not in text
+    assert re.search(r"Smallest at 128²: QuadNorm(, \w+)?, \d", text)
+
+
+def test_contradicted_claims_stand_in_the_summary(tmp_path):
+    s = study("extreme-crossres").at("desk")
+    write_records(s, tmp_path, lambda run, e, n: 5.0 * (1 + 0.01 * noise(run.seed, run.method.label, n)))
+    found = check(build_report(tmp_path, tmp_path / "r.html"))
+    assert any(link.startswith("claim-") for link in found.links)
+    assert re.search(r"[1-9]\d* contradicted", found.text)
+
+
+def test_where_the_records_might_be_is_said(tmp_path):
+    (tmp_path / "demo" / "runs").mkdir(parents=True)
+    with pytest.raises(ValueError, match=r"There are some in .*demo$"):
+        build_report(tmp_path, tmp_path / "r.html")
+    with pytest.raises(ValueError, match=r"There are some in .*demo$"):
+        build_report(tmp_path / "demo" / "runs", tmp_path / "r.html")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match=r"cannot make the folder .*file for the page"):
+        build_report(tmp_path / "demo", tmp_path / "file" / "r.html")
+
+
+def test_text_that_utf8_cannot_carry_does_not_cost_the_page(tmp_path):
+    write_records(study("demo").at("desk"), tmp_path, status="diverged", text="half a pair: \ud800", seconds=10**400)
+    assert "half a pair: ?" in build_report(tmp_path, tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_the_full_catalog_fits_in_time_and_size(tmp_path):
+    """5 MB and 30 s at the paper's number of runs; seconds of this process: the machine may have other things to do."""
+    for name in study_names():
+        write_records(study(name), tmp_path, test=20)
+    began = time.process_time()
+    page = build_report(tmp_path, tmp_path / "r.html")
+    assert time.process_time() - began < 30
+    assert page.stat().st_size < 5e6
+    assert f"{len(study_names())} of {len(study_names())} studies" in check(page).text

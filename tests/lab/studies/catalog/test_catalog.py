@@ -1,0 +1,323 @@
+"""The catalog: complete, consistent with the printed tables, and small where a preset says so."""
+
+import json
+import pickle
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+
+from quadnorm.lab.studies import (
+    Budget,
+    Desk,
+    Method,
+    Study,
+    Variant,
+    derived,
+    derived_names,
+    estimate,
+    paper_labels,
+    paper_table,
+    study,
+    study_names,
+)
+from quadnorm.lab.studies.estimate import STEP, StepCost, step_seconds
+from quadnorm.lab.studies.paper import NOT_EXPERIMENTAL
+from quadnorm.lab.studies.study import PRESETS
+from quadnorm.norms import make_norm
+from quadnorm.operators import FNO, GalerkinTransformer, Transolver
+from quadnorm.problems import problem_names
+from quadnorm.training.config import LEARNING_RATES, TrainConfig
+
+# The studies the project set out to have, and the 45 labels of the paper.
+WANTED = [
+    "extreme-crossres",
+    "deep-crossres",
+    "multiarch-nonperiodic",
+    "real-darcy",
+    "real-darcy-crossres",
+    "real-darcy-extreme",
+    "transolver-darcy",
+    "error-decomp",
+    "transolver-helmholtz",
+    "transolver-multires",
+    "cross-fidelity",
+    "model-scaling",
+    "alpha-matrix",
+    "galerkin-2xgap",
+    "arch-transfer",
+    "helmholtz-galerkin-strong",
+    "poisson-dirichlet-galerkin-strong",
+    "real-ns-galerkin",
+    "fno-periodic-ns",
+    "quadrature-ablation",
+    "learnable-baselines",
+    "high-to-low",
+    "tost",
+    "galerkin-elasticity",
+    "galerkin-varcoeff",
+    "galerkin-rxndiff",
+    "transolver-varcoeff",
+    "galerkin-helmholtz-10seed",
+    "extended-baselines",
+    "consistent-combo",
+    "galerkin-helmholtz-4x",
+    "galerkin-elasticity-4x",
+    "transolver-helmholtz-4x",
+    "galerkin-poisson-10seed",
+    "multires-fno",
+    "anchored-crossres",
+    "quadrature-everywhere",
+    "transfer-baselines",
+    "mesh-transfer",
+]
+PROBLEMS = {
+    "darcy",
+    "darcy-official",
+    "helmholtz",
+    "poisson",
+    "reaction-diffusion",
+    "elasticity",
+    "varcoeff",
+    "cavity",
+    "navier-stokes",
+    "poisson-mesh",
+    "elasticity-mesh",
+}
+STUDIES = [study(name) for name in study_names()]
+each_study = pytest.mark.parametrize("s", STUDIES, ids=lambda s: s.name)
+
+
+def test_every_wanted_study_is_there():
+    assert set(WANTED) <= set(study_names())
+
+
+def test_every_label_of_the_paper_is_covered_once():
+    by_study = [label for s in STUDIES for label in s.tables]
+    by_derived = [derived(name).label for name in derived_names()]
+    covered = [*by_study, *by_derived, *NOT_EXPERIMENTAL]
+    assert len(covered) == len(set(covered)) == 45
+    assert set(covered) == {*paper_labels(), "tab:notation"}
+
+
+def test_derived_tables_draw_on_studies():
+    for name in derived_names():
+        assert set(derived(name).draws_on) <= set(study_names())
+        assert derived(name).label == f"tab:{name}"
+
+
+@each_study
+def test_parts_exist_and_names_are_unique(s):
+    assert len({v.name for v in s.variants}) == len(s.variants)
+    assert set(s.models_of) <= set(study_names())
+    assert s.seeds == tuple(range(len(s.seeds)))
+    assert len({e.name for e in s.evaluations}) == len(s.evaluations)
+    for v in s.variants:
+        assert v.problem in PROBLEMS
+        assert v.budget.lr == (1e-3 if s.name == "mesh-transfer" else LEARNING_RATES[v.operator])  # its note says why
+        assert len({m.label for m in v.methods}) == len(v.methods)
+        assert len({json.dumps([m.norm, dict(m.operator)]) for m in v.methods}) == len(v.methods)
+        for m in v.methods:
+            make_norm(m.norm, 16)
+
+
+@each_study
+def test_every_printed_error_has_its_place(s):
+    """Each error of each table of a study belongs to one variant, method and resolution."""
+    for label in s.tables:
+        variants = [v for v in s.variants if v.label == label]
+        if not variants:
+            assert label in ("tab:tost", "tab:model-scaling")  # one comparison; a digest of the other tables
+            continue
+        for title in {v.panel for v in variants}:
+            cells = paper_table(label).errors(title)
+            placed = [c for v in variants if v.panel == title for c in v.printed().values()]
+            assert len(placed) == len(cells)
+        assert len({v.panel for v in variants}) in (1, len(paper_table(label).panels))
+
+
+@each_study
+def test_grids_seeds_and_statistic_are_those_of_the_table(s):
+    for v in s.variants:
+        if v.label is None or v.label not in s.tables:
+            continue
+        table = paper_table(v.label)
+        if table.train:
+            assert v.train == table.train
+        assert set(v.test) == {n for _, n in table.errors(v.panel)}
+        if v.label not in ("tab:learnable-baselines", "tab:transolver-helmholtz-xl"):
+            assert len(s.seeds) == table.seeds
+            assert s.statistic == table.spread
+
+
+@each_study
+@pytest.mark.parametrize("preset", PRESETS)
+def test_runs_are_valid_training_configs(s, preset):
+    concrete = s.at(preset)
+    runs = list(concrete.runs())
+    assert len(runs) == sum(len(v.methods) for v in concrete.variants) * len(concrete.seeds)
+    assert len({json.dumps([r.variant.name, r.config()]) for r in runs}) == len(runs)
+    for run in runs[:: max(1, len(runs) // 20)]:
+        config = TrainConfig(**run.config())
+        assert config.operator.params["norm"] == run.method.norm
+        assert config.steps == run.variant.budget.steps
+        if "modes" in config.operator.params:
+            assert config.operator.params["modes"] <= min(run.variant.train + run.variant.test) // 2
+
+
+def test_operators_take_what_the_catalog_gives_them():
+    """Every operator and norm of the catalog, built at smoke size and run on the coarsest and the training grid."""
+    build = {"fno": FNO, "galerkin": GalerkinTransformer, "transolver": Transolver}
+    models = {}
+    for s in STUDIES:
+        for run in s.at("smoke").runs():
+            part = run.config()["operator"]
+            models[json.dumps(part, sort_keys=True)] = (part, {*run.variant.train, min(run.variant.test)})
+    for part, grids in models.values():
+        model = build[part["name"]](**part["params"])
+        for n in grids:
+            with torch.no_grad():
+                out = model(torch.ones(1, 1, n, n))
+            assert out.shape == (1, 1, n, n)
+
+
+def test_problems_are_known():
+    assert set(problem_names()) >= {v.problem for s in STUDIES for v in s.variants}
+
+
+@each_study
+def test_desk_fits_the_time_and_keeps_the_question(s):
+    desk = s.at("desk")
+    assert estimate(desk).minutes(workers=2) <= (8 if s.name == "demo" else 20)
+    assert len(desk.seeds) >= (1 if s.name == "demo" else 3)
+    for before, after in zip(s.variants, desk.variants, strict=True):
+        gap = [max(v.test) / min(v.train) for v in (before, after)]
+        assert gap[1] == pytest.approx(gap[0], rel=0.01)
+        assert after.operator == before.operator
+        assert after.operator_params["layers"] == before.operator_params["layers"]
+        assert len(after.test) == len(before.test)
+        assert after.problem == {"darcy-official": "darcy"}.get(before.problem, before.problem)
+        assert {m.label for m in after.methods} <= {m.label for m in before.methods}
+        assert len(after.methods) >= min(3, len(before.methods))
+        assert after.budget.epochs <= before.budget.epochs
+
+
+def test_desk_keeps_the_order_of_model_sizes():
+    widths = [v.operator_params["width"] for v in study("model-scaling").at("desk").variants]
+    assert widths == [16, 32, 64, 16, 32, 64]
+
+
+@each_study
+def test_smoke_takes_seconds_and_every_method(s):
+    smoke = s.at("smoke")
+    assert estimate(smoke).core_seconds < 30
+    assert len(smoke.seeds) == 2
+    for before, after in zip(s.variants, smoke.variants, strict=True):
+        assert after.methods == before.methods
+        assert len(set(after.test)) == len(before.test)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("name", ["anchored-crossres", "transfer-baselines"])
+def test_studies_of_trained_models_train_none_of_them_again(name, preset):
+    models = [r.config() for r in study("extreme-crossres").at(preset).runs()]
+    own = study(name).at(preset)
+    assert all(r.config() in models for r in own.runs() if r.variant.name == "fno")
+
+
+def test_presets_are_taken_once_and_by_name():
+    s = study("extreme-crossres")
+    assert s.at("paper") is s
+    desk = s.at("desk")
+    assert desk.at("desk") is desk
+    assert desk.preset == "desk"
+    with pytest.raises(ValueError, match="already at preset 'desk'"):
+        desk.at("smoke")
+    with pytest.raises(ValueError, match="did you mean 'desk'"):
+        s.at("desc")
+
+
+def test_unknown_names_are_answered():
+    with pytest.raises(ValueError, match="did you mean 'deep-crossres'"):
+        study("deep-crosres")
+    with pytest.raises(ValueError, match="computed from studies: run extreme-crossres, deep-crossres"):
+        study("effect-sizes")
+    with pytest.raises(ValueError, match="did you mean 'effect-sizes'"):
+        derived("effect-size")
+    with pytest.raises(ValueError, match="unknown variant of real-darcy 'gno'"):
+        study("real-darcy").variant("gno")
+    with pytest.raises(ValueError, match="did you mean 'QuadNorm'"):
+        study("real-darcy").variant("fno").method("quadnorm")
+    assert study("tab:tost") is study("tost")
+
+
+def test_studies_travel_between_processes():
+    for s in STUDIES:
+        assert pickle.loads(pickle.dumps(s.at("desk"))) == s.at("desk")
+
+
+def test_the_catalog_needs_neither_torch_nor_numpy():
+    code = "import sys, quadnorm.lab.studies as s; s.study('tost').at('desk'); "
+    code += "print({'torch', 'numpy'} & set(sys.modules))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    assert told == "set()"
+
+
+# --- the estimate ----------------------------------------------------------------------------------------------------
+
+
+def tiny(**changes) -> Study:
+    """100 steps of an FNO at 32², 2 methods, 3 seeds."""
+    v = Variant(
+        name="main",
+        problem="poisson",
+        operator="fno",
+        methods=(Method("LayerNorm", "layer"), Method("None", "none")),
+        train=(32,),
+        test=(32, 64),
+        budget=Budget(train=200, val=40, test=60, epochs=10, lr=5e-4),
+        desk=Desk(epochs=5),
+        operator_params={"width": 32, "modes": 12, "layers": 4},
+    )
+    return Study(name="tiny", title="", theme="", variants=(replace(v, **changes),), seeds=(0, 1, 2))
+
+
+def test_estimate_by_hand(monkeypatch):
+    """6 runs: 100 steps of 0.3 s, 10 validations of 2 batches of 0.1 s, 3 test batches of 0.1 + 1/3 s; 300 samples."""
+    monkeypatch.setitem(STEP, "fno", StepCost(0.3, 1.0, width=32, layers=4))
+    e = estimate(tiny())
+    assert e.runs == 6
+    assert e.training == pytest.approx(6 * 30)
+    assert e.validation == pytest.approx(6 * 2)
+    assert e.testing == pytest.approx(6 * 1.3)
+    assert e.data == pytest.approx(1.5)
+    assert e.minutes(workers=1) == pytest.approx((180 + 12 + 7.8 + 1.5) / 60)
+    assert e.minutes(workers=2) == pytest.approx((180 + 12 + 7.8 + 1.5) / 102)
+
+
+def test_steps_of_several_grids_share_an_epoch():
+    one, two = estimate(tiny()), estimate(tiny(train=(32, 64)))
+    cost = STEP["fno"]
+    assert two.training == pytest.approx(one.training * (cost.at_32 + cost.at_64) / 2 / cost.at_32)
+
+
+def test_step_cost_meets_the_measured_grids_and_grows():
+    for operator, cost in STEP.items():
+        assert step_seconds(operator, 32, cost.width, cost.layers) == pytest.approx(cost.at_32)
+        assert step_seconds(operator, 64, cost.width, cost.layers) == pytest.approx(cost.at_64)
+        sizes = [step_seconds(operator, n, cost.width, cost.layers) for n in (8, 16, 32, 64, 128, 256)]
+        assert all(0 < a < b for a, b in pairwise(sizes))
+        assert step_seconds(operator, 32, cost.width, cost.layers, batch=10) == pytest.approx(cost.at_32 / 2)
+        assert step_seconds(operator, 32, cost.width * 2, cost.layers) == pytest.approx(cost.at_32 * 4)
+
+
+def test_a_budget_of_nothing_is_refused():
+    with pytest.raises(ValueError, match="epochs of 1 or more, got 0"):
+        Budget(train=10, val=1, test=1, epochs=0, lr=1e-3)
+    with pytest.raises(ValueError, match="at least one variant"):
+        Study(name="empty", title="", theme="", variants=(), seeds=(0,))
+    with pytest.raises(ValueError, match="did you mean 'ci95'"):
+        replace(tiny(), statistic="ci")

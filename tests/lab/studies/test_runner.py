@@ -1,0 +1,348 @@
+"""Studies run, stop, resume and record; nothing is done twice, nothing is lost, nothing is half-written."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from quadnorm.lab.studies import study, study_names
+from quadnorm.lab.studies.evaluate import anchored_in_part, band, errors_of, predictor, radial_energy
+from quadnorm.lab.studies.executors import processes
+from quadnorm.lab.studies.records import complete, evaluation_file, folder_of, load, tasks_of
+from quadnorm.lab.studies.runner import run_study, select
+from quadnorm.lab.studies.study import AS_TRAINED, Evaluation
+from quadnorm.training import load_model, read_metrics
+from quadnorm.training.checkpoint import read_checkpoint
+from quadnorm.training.versions import NUMERICS
+from tests import ROOT
+from tests.lab.studies.tiny_study import ANCHORED, tiny_study
+
+
+def fingerprint(root: Path) -> dict[str, str]:
+    """Everything that must not depend on how often a study was stopped: errors and weights, byte by byte."""
+    kept = {}
+    for path in sorted(root.rglob("*")):
+        if path.name == "best.safetensors":
+            model, _ = load_model(path)
+            kept[str(path.relative_to(root))] = str([p.detach().flatten().tolist() for p in model.parameters()])
+        elif path.parent.name == "evaluations":
+            kept[str(path.relative_to(root))] = path.read_text()
+    return kept
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    os.environ["QUADNORM_CACHE"] = str(tmp_path_factory.getbasetemp() / "cache")
+    root = tmp_path_factory.mktemp("finished")
+    run_study(tiny_study(), root, workers=1, threads=1)
+    return root
+
+
+def test_records_hold_every_number(finished):
+    rows = load(tiny_study(), finished)
+    assert len(rows) == 2 * 2 * 2 * 2  # methods, seeds, evaluations, grids
+    assert all(0 < row.error < 1000 and len(row.per_sample) == 3 for row in rows)
+    by = {(r.method, r.seed, r.evaluation, r.grid): r.error for r in rows}
+    for method in ("LayerNorm", "QuadNorm"):
+        for seed in (0, 1):
+            # anchoring changes nothing at the training grid, and something elsewhere
+            assert by[method, seed, "anchor-all", 9] == pytest.approx(by[method, seed, "as-trained", 9], rel=1e-4)
+            assert by[method, seed, "anchor-all", 17] != by[method, seed, "as-trained", 17]
+
+
+def test_a_record_says_where_it_comes_from(finished):
+    for task in tasks_of(tiny_study()).values():
+        record = json.loads((folder_of(finished, task) / "record.json").read_text())
+        assert record["status"] == "done"
+        assert record["data"]
+        assert record["numerics"] == NUMERICS
+        assert record["environment"]["packages"]["torch"]
+        assert record["config"]["seed"] in (0, 1)
+        assert not (folder_of(finished, task) / "last.safetensors").exists()
+
+
+def test_methods_share_data_seeds_and_budget():
+    tasks = list(tasks_of(tiny_study()).values())
+    first = {k: v for k, v in tasks[0].config.items() if k not in ("operator", "seed")}
+    for task in tasks[1:]:
+        assert {k: v for k, v in task.config.items() if k not in ("operator", "seed")} == first
+
+
+def test_nothing_is_done_twice(finished):
+    before = fingerprint(finished)
+    stamps = {p: p.stat().st_mtime_ns for p in finished.rglob("*") if p.is_file()}
+    report = run_study(tiny_study(), finished, workers=1, threads=1)
+    assert (len(report.ran), len(report.found)) == (0, 4)
+    assert fingerprint(finished) == before
+    assert {p: p.stat().st_mtime_ns for p in stamps} == stamps
+
+
+def test_another_study_of_the_same_models_only_evaluates(finished):
+    spline = Evaluation("upsample-spline", "spline", route="upsample", interpolation="spline")
+    other = tiny_study("other", evaluations=(AS_TRAINED, spline))
+    weights = {p: p.stat().st_mtime_ns for p in finished.rglob("best.safetensors")}
+    run_study(other, finished, workers=1, threads=1)
+    assert {p: p.stat().st_mtime_ns for p in weights} == weights
+    assert {r.evaluation for r in load(other, finished)} == {"as-trained", "upsample-spline"}
+
+
+def test_processes_give_the_same_numbers(finished, tmp_path):
+    run_study(tiny_study(), tmp_path, workers=2, threads=1)
+    ours, theirs = fingerprint(tmp_path), fingerprint(finished)
+    assert ours == {k: theirs[k] for k in ours}
+
+
+def test_a_worker_that_dies_is_replaced(tmp_path):
+    tasks = list(tasks_of(tiny_study()).values())
+    finished = []
+    processes(2)(DieOnce(tmp_path), tasks, lambda task, outcome: finished.append(task.key))
+    assert sorted(finished) == sorted(t.key for t in tasks)
+
+
+class DieOnce:
+    """Work whose first call kills its process."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __call__(self, task):
+        try:
+            (self.folder / "died").touch(exist_ok=False)
+        except FileExistsError:
+            return {"status": "done", "text": ""}
+        os.kill(os.getpid(), signal.SIGKILL)
+        return {}
+
+
+@pytest.mark.parametrize("kills", [20, pytest.param(60, marks=pytest.mark.slow)])
+def test_killed_at_random_moments_a_study_ends_the_same(finished, tmp_path, kills):
+    """SIGKILL while it makes data, trains, evaluates and writes, half of them in the middle of a write."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.lab.studies.killed", str(tmp_path), "1", str(kills)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr
+    moments, writes, studies = map(int, done.stdout.split())
+    assert moments + writes == kills
+    whole = fingerprint(tmp_path / "whole")
+    assert len(whole) == 4 + 16  # weights and evaluations
+    assert whole == {k: v for k, v in fingerprint(finished).items() if k in whole}
+    for root in (tmp_path / str(k) for k in range(studies)):
+        assert fingerprint(root) == whole
+        assert len(load(tiny_study(), root)) == 16
+        assert len(list(root.rglob("record.json"))) == 4
+        assert not list(root.rglob("*.part"))
+
+
+LONG = """
+import sys
+from pathlib import Path
+from quadnorm.lab.studies.runner import run_study
+from tests.lab.studies.tiny_study import tiny_study
+if __name__ == "__main__":
+    try:
+        run_study(tiny_study(epochs=100_000), Path(sys.argv[1]), workers=2, threads=1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+"""
+
+
+def test_ctrl_c_stops_every_worker_and_begins_nothing_new(tmp_path):
+    """As a terminal does it: SIGINT to all processes at once, while two of four runs are under way."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    study = subprocess.Popen([sys.executable, "-c", LONG, str(tmp_path)], env=environment, start_new_session=True)
+    runs = tmp_path / "runs"
+    try:
+        until = time.monotonic() + 200
+        while sum(p.stat().st_size > 0 for p in runs.glob("*/metrics.jsonl")) < 2:
+            assert time.monotonic() < until
+            assert study.poll() is None
+            time.sleep(0.1)
+        os.killpg(study.pid, signal.SIGINT)
+        assert study.wait(timeout=120) == 130
+    finally:
+        if study.poll() is None:
+            os.killpg(study.pid, signal.SIGKILL)
+            study.wait()
+    assert len(list(runs.iterdir())) == 2
+    for run in runs.iterdir():
+        *_, last = read_metrics(run / "metrics.jsonl")
+        saved = read_checkpoint(run / "last.safetensors")[1]["state"]
+        assert saved["epoch"] == last["epoch"]  # where it was stopped, not where it was last saved
+        assert saved["ended"] is None
+
+
+def test_mixtures_are_refused(finished, tmp_path):
+    import shutil
+
+    shutil.copytree(finished, tmp_path / "mixed")
+    s = tiny_study()
+    task = next(iter(tasks_of(s).values()))
+    path = folder_of(tmp_path / "mixed", task) / "record.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "numerics": NUMERICS + 1}))
+    with pytest.raises(ValueError, match="different versions of the code"):
+        load(s, tmp_path / "mixed")
+    assert len(load(s, tmp_path / "mixed", allow_mixed=True)) == 16
+    path.write_text(json.dumps({**record, "data": "another"}))
+    with pytest.raises(ValueError, match="2 different versions of the poisson data"):
+        load(s, tmp_path / "mixed", allow_mixed=True)
+    path.write_text(json.dumps({**record, "format": 0}))
+    with pytest.raises(ValueError, match="has format 0"):
+        load(s, tmp_path / "mixed")
+    path.write_text("{")
+    with pytest.raises(ValueError, match="is damaged"):
+        load(s, tmp_path / "mixed")
+
+
+def test_a_run_that_diverges_is_recorded_as_such(tmp_path):
+    s = tiny_study(seeds=(0,))
+    wild = replace(s.variants[0].budget, lr=1e30)
+    s = replace(s, variants=(replace(s.variants[0], budget=wild),))
+    report = run_study(s, tmp_path, workers=1, threads=1)
+    assert len(report.diverged) == 2
+    assert all(torch.tensor(r.error).isnan() for r in load(s, tmp_path))
+    assert run_study(s, tmp_path, workers=1, threads=1).found  # and it is not tried again
+
+
+def test_select():
+    s = tiny_study()
+    assert select(s, [1]).seeds == (1,)
+    assert [m.label for m in select(s, None, ["QuadNorm"]).variants[0].methods] == ["QuadNorm"]
+    with pytest.raises(ValueError, match="did you mean 'QuadNorm'"):
+        select(s, None, ["quadnorm"])
+    with pytest.raises(ValueError, match="no seeds"):
+        select(s, [])
+
+
+def test_seeds_on_the_command_line(capsys):
+    from quadnorm.cli.app import run
+
+    for seeds, count in (("2", 2), ("0,5", 2), ("3,3", 1), ("12", 12)):
+        assert run(["study", "plan", "tost", "--seeds", seeds]) == 0
+        assert f"{2 * count} runs, about" in capsys.readouterr().out  # two methods
+    for seeds in ("-1", "0,-2", "0", "a"):
+        assert run(["study", "plan", "tost", f"--seeds={seeds}"]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="cannot write results to"):
+        run_study(tiny_study(), tmp_path / "file", workers=1, threads=1)
+
+
+# --- ways to use a model ---------------------------------------------------------------------------------------------
+
+
+def test_anchoring_in_part(finished):
+    task = next(iter(tasks_of(tiny_study()).values()))
+    model, config = load_model(folder_of(finished, task))
+    x = torch.randn(2, 1, 33, 33)
+    with torch.no_grad():
+        outputs = {part: anchored_in_part(model, (9, 9), "endpoint", part)(x) for part in ("norms", "kernels", "all")}
+        outputs[""] = model(x)
+        native = torch.randn(2, 1, 9, 9)
+        for part in ("norms", "kernels", "all"):
+            torch.testing.assert_close(
+                anchored_in_part(model, (9, 9), "endpoint", part)(native), model(native), rtol=1e-4, atol=1e-5
+            )
+    values = list(outputs.values())
+    assert all(not torch.allclose(a, b, atol=1e-7) for i, a in enumerate(values) for b in values[:i])
+    with pytest.raises(ValueError, match="part of a model"):
+        anchored_in_part(model, (9, 9), "endpoint", "some")
+    assert set(errors_of(model, config, ANCHORED, 17)) == {"plain", "weighted", "spectrum"}
+
+
+def test_upsampling_runs_at_the_training_grid():
+    seen = []
+
+    def model(x):
+        seen.append(tuple(x.shape[2:]))
+        return x
+
+    # A cubic polynomial comes back exactly: nested grids restrict exactly, cubic splines reproduce cubics.
+    t = torch.linspace(0, 1, 33, dtype=torch.float64)
+    field = (t**3)[:, None] * (1 - t**2) + 0 * t
+    way = Evaluation("u", "u", route="upsample", interpolation="spline")
+    out = predictor(model, way, (9, 9), (33, 33), "endpoint")(field[None, None])
+    assert seen == [(9, 9)]
+    torch.testing.assert_close(out[0, 0], field, rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match="unknown route"):
+        predictor(model, Evaluation("x", "x", route="teleport"), (9, 9), (33, 33), "endpoint")
+
+
+def test_band_keeps_what_both_grids_can_hold():
+    """A band-limited periodic field moves between grids exactly, up and down."""
+
+    def wave(n):
+        s = torch.arange(n, dtype=torch.float64) / n
+        return torch.sin(2 * torch.pi * s)[:, None] + torch.cos(6 * torch.pi * s)
+
+    for m, n in ((16, 33), (33, 16), (9, 10), (10, 9)):
+        torch.testing.assert_close(band(wave(m), (n, n)), wave(n), rtol=0, atol=1e-12)
+
+
+def test_radial_energy_is_parseval():
+    x = torch.randn(3, 2, 12, 9, dtype=torch.float64)
+    torch.testing.assert_close(radial_energy(x).sum(1), x.square().flatten(1).sum(1))
+    s = torch.arange(16, dtype=torch.float64) / 16
+    wave = torch.sin(2 * torch.pi * 3 * s)[:, None] * torch.cos(2 * torch.pi * 4 * s)
+    energy = radial_energy(wave[None, None])[0]
+    assert int(energy.argmax()) == 5  # √(3² + 4²)
+    assert energy[5] / energy.sum() > 0.999
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", study_names())
+def test_every_study_of_the_catalog_runs(name, tmp_path):
+    s = select(study(name).at("smoke"), [0])
+    report = run_study(s, tmp_path, workers=2, threads=1)
+    assert all(complete(tmp_path, t) for t in tasks_of(s).values())
+    assert report.ran or report.diverged
+
+
+@pytest.mark.slow
+def test_dask_survives_a_killed_worker(finished, tmp_path):
+    """Kill one of the cluster's workers while it trains: the study completes, with the same numbers."""
+    pytest.importorskip("distributed")
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+        pids = [w.pid for w in cluster.workers.values()]
+        import threading
+
+        def kill():
+            time.sleep(4)
+            os.kill(pids[0], signal.SIGKILL)
+
+        threading.Thread(target=kill, daemon=True).start()
+        run_study(tiny_study(), tmp_path, scheduler=cluster.scheduler_address, threads=1)
+    ours, theirs = fingerprint(tmp_path), fingerprint(finished)
+    assert ours == {k: theirs[k] for k in ours}
+
+
+FIVE = ["extreme-crossres", "galerkin-elasticity", "transolver-helmholtz", "quadrature-ablation", "anchored-crossres"]
+
+
+@pytest.mark.parametrize("name", FIVE)
+def test_five_studies_run_at_smoke_scale(name, tmp_path):
+    s = study(name).at("smoke")
+    kept = [v.methods[0].label for v in s.variants]
+    s = select(replace(s, variants=s.variants[:2]), [0], kept[:1])
+    run_study(s, tmp_path, workers=1, threads=1)
+    assert load(s, tmp_path)
+    for task in tasks_of(s).values():
+        for e in s.evaluations:
+            for n in task.grids:
+                assert evaluation_file(folder_of(tmp_path, task), e.name, n).exists()

@@ -1,0 +1,138 @@
+"""Which kernel runs, and that both do the same on sizes that cross their blocks."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+
+from quadnorm.norms import QuadNorm
+from quadnorm.norms.kernels import blocked, core, dispatch, formula
+from quadnorm.norms.kernels.dispatch import numba_serves, requested
+from tests.norms.reference import reference
+
+
+def test_choice(monkeypatch):
+    x = torch.randn(2, 3, 4)
+    monkeypatch.delenv("QUADNORM_KERNEL", raising=False)
+    assert requested() == "auto"
+    assert numba_serves(x)
+    assert numba_serves(x.double())
+    assert not numba_serves(x.bfloat16())
+    assert not numba_serves(x.to("meta"))
+    monkeypatch.setenv("QUADNORM_KERNEL", "torch")
+    assert not numba_serves(x)
+    monkeypatch.setenv("QUADNORM_KERNEL", "cuda")
+    with pytest.raises(ValueError, match="numba, torch"):
+        requested()
+    monkeypatch.setenv("QUADNORM_KERNEL", "numba")
+    monkeypatch.setattr(dispatch, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"quadnorm\[fast\]"):
+        requested()
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 300, 310), (3, 2, 40000), (2, 70, 64, 64)])
+@pytest.mark.parametrize("groups", [1, None])
+@pytest.mark.parametrize("per_sample", [False, True])
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_blocks_of_every_kind(kernel, shape, groups, per_sample, offset):
+    """One batch entry and uneven rows, channels and rows longer than a block; small and large means."""
+    C = shape[1]
+    groups = groups or C
+    x = (torch.randn(shape) + offset).requires_grad_()
+    w = torch.rand(shape[0] if per_sample else 1, x[0, 0].numel(), dtype=torch.float64)
+    w[:, 100:20000] *= 0  # whole blocks absent
+    w = w / w.sum(1, keepdim=True)
+    gamma, g = None if per_sample else torch.rand(C), torch.randn(shape)
+    y = core.normalize(x, w.float(), gamma, None, groups)
+    want = reference(x, w.reshape(-1, *shape[2:]).expand(shape[0], *shape[2:]), groups, gamma)
+    torch.testing.assert_close(y.double(), want, atol=5e-5, rtol=0)
+    y.backward(g)
+    dx = formula.backward(
+        g.double(), x.detach().double(), w, gamma if gamma is None else gamma.double(), groups, 1e-5, True, False
+    )[0]
+    torch.testing.assert_close(x.grad.double(), dx, atol=5e-5, rtol=0)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4])  # two ways to write the output
+def test_temporaries_of_the_torch_kernel_are_small(offset):
+    """The largest thing allocated beside the output, on a tensor of 8 blocks per row."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Storages(TorchDispatchMode):
+        def __init__(self):
+            super().__init__()
+            self.bytes = {}
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            for t in out if isinstance(out, (tuple, list)) else [out]:
+                if isinstance(t, torch.Tensor):
+                    self.bytes[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
+            return out
+
+    x, w = torch.randn(2, 64, 16384) + offset, torch.full((1, 16384), 1 / 16384)
+    with Storages() as forward:
+        y, stats = blocked.forward(x, w, None, None, 1, 1e-5, True)
+    with Storages() as backward:
+        dx, _ = blocked.backward(torch.ones_like(x), x, w, None, stats, 1e-5, True)
+    for seen, outputs in ((forward, (x, y)), (backward, (x, dx))):
+        own = {t.untyped_storage().data_ptr() for t in outputs}
+        sizes = [n for p, n in seen.bytes.items() if p not in own]
+        assert sum(n == x.nbytes for n in sizes) <= (seen is backward)  # the gradient made inside the block
+        assert max(n for n in sizes if n != x.nbytes) <= 4 * blocked.BLOCK * torch.get_num_threads()
+
+
+def test_threads_at_the_same_time():
+    layer, x = QuadNorm(4), torch.randn(4, 4, 32, 32)
+    want, wrong = layer(x).detach(), []
+
+    def work():
+        wrong.extend(1 for _ in range(20) if not torch.allclose(layer(x), want))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def run(code, **env):
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | env, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_import_is_free_of_numba_and_cuda():
+    out = run(
+        "import sys, torch, quadnorm.norms; print('numba' in sys.modules, torch.cuda.is_initialized());"
+        "quadnorm.norms.QuadNorm(2, measure='counting')(torch.randn(1, 2, 4)); print('numba' in sys.modules)"
+    )
+    assert out.split() == ["False", "False", "False"]
+
+
+def test_without_numba_the_torch_kernel_serves_silently():
+    out = run(
+        "import sys; sys.modules['numba'] = None\n"
+        "import importlib.util as u; find = u.find_spec\n"
+        "u.find_spec = lambda name, *a: None if name == 'numba' else find(name, *a)\n"
+        "import torch; from quadnorm.norms import QuadNorm\n"
+        "x = torch.randn(2, 3, 5, requires_grad=True); QuadNorm(3)(x).sin().sum().backward(); print(x.grad.shape)"
+    )
+    assert "[2, 3, 5]" in out
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_survives():
+    code = (
+        "import os, torch; torch.set_num_threads(1); from quadnorm.norms import QuadNorm\n"
+        "x = torch.randn(2, 3, 5); y = QuadNorm(3)(x); pid = os.fork()\n"
+        "if pid == 0:\n    os._exit(0 if torch.allclose(QuadNorm(3)(x), y, atol=1e-6) else 1)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))"
+    )
+    assert run(code).split() == ["0"]

@@ -98,7 +98,7 @@ def test_smoke_records_are_not_taken_for_results(tmp_path):
 def test_everything_from_records_is_escaped(tmp_path):
     nasty = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
     write_records(
-        study("demo").at("desk"), tmp_path, status="diverged", text=nasty, code=nasty, seconds=nasty,
+        study("demo").at("desk"), tmp_path, status="diverged", text=nasty, numerics=nasty, seconds=nasty,
         environment={nasty: nasty}, key=nasty,
     )  # fmt: skip
     odd = tmp_path / "runs" / "<img src=x onerror=alert(3)>"

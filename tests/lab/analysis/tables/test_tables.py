@@ -164,7 +164,7 @@ def cells_text(values):
 
 def test_mixed_code_needs_permission_and_mixed_data_is_refused(tmp_path):
     write_records(small_study(), tmp_path, known)
-    write_records(small_study(), tmp_path, known, keep=lambda run: run.seed == 2, code="another")
+    write_records(small_study(), tmp_path, known, keep=lambda run: run.seed == 2, numerics=2)
     with pytest.raises(ValueError, match="different versions of the code"):
         study_table(small_study(), tmp_path)
     assert "different versions" in study_table(small_study(), tmp_path, allow_mixed=True).warnings[0]

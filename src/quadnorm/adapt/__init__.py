@@ -6,9 +6,9 @@ from quadnorm.adapt.anchoring.torch_modules import SpatialMean
 from quadnorm.adapt.auditing.audit import audit
 from quadnorm.adapt.auditing.report import Audit
 from quadnorm.adapt.convert import Conversion, convert
-from quadnorm.adapt.gridcheck import GridCheck, check_grid
 from quadnorm.adapt.native import AtNative, Detailed, at_native
 from quadnorm.adapt.report import Entry, Report
+from quadnorm.carry.gridcheck import GridCheck, check_grid
 from quadnorm.carry.grids import carry
 from quadnorm.carry.scattered import AtNativePoints
 

@@ -14,10 +14,10 @@ from quadnorm.adapt.anchoring.anchor import anchored_parts, examined
 from quadnorm.adapt.anchoring.trace import scratch
 from quadnorm.adapt.auditing.commute import Restriction, relative, run
 from quadnorm.adapt.auditing.report import Audit, Row
-from quadnorm.adapt.gridcheck import GridCheck, check_grid
 from quadnorm.adapt.models import check_module, model_grid
 from quadnorm.adapt.native import AtNative, Detailed
 from quadnorm.adapt.report import Report
+from quadnorm.carry.gridcheck import GridCheck, check_grid
 from quadnorm.carry.grids import carry
 from quadnorm.measures.base import Shape
 

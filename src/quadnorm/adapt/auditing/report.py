@@ -12,8 +12,8 @@ from math import log
 from pathlib import Path
 from typing import Any
 
-from quadnorm.adapt.gridcheck import GridCheck
 from quadnorm.adapt.report import Entry, table
+from quadnorm.carry.gridcheck import GridCheck
 
 LEGEND = """\
   introduced: what the module itself does to the change of grid; cumulative: with all that came before it

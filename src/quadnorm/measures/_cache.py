@@ -7,6 +7,8 @@ from collections.abc import Callable, Hashable
 import torch
 from torch import Tensor
 
+from quadnorm._tensors import outlives_its_maker
+
 MAX_BYTES = 256 * 2**20
 
 
@@ -31,7 +33,7 @@ class TensorCache:
         # A tensor born in inference mode could never be saved for backward by a later training step.
         with torch.inference_mode(False), torch.no_grad():
             value = build()
-        if type(value) is Tensor:  # a fake or traced tensor must not outlive its mode
+        if outlives_its_maker(value):  # a fake, traced or wrapped tensor means nothing later
             self._keep(key, value)
         return value
 

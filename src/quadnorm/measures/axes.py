@@ -46,10 +46,12 @@ class RuleAxis:
         return self.lo + (self.hi - self.lo) * self.rule.nodes(n)
 
     def weights(self, n: int) -> Tensor:
-        if torch.compiler.is_compiling() and not self.rule.traceable:
-            w: Tensor = _rule_weights(self.rule.name, n)
-            return w
-        return self.rule.weights(n)
+        if not torch.compiler.is_compiling() or self.rule.traceable:
+            return self.rule.weights(n)
+        if torch.compiler.is_exporting():
+            return _exported_weights(self.rule.name, n)
+        w: Tensor = _rule_weights(self.rule.name, n)
+        return w
 
     def flat(self, n: int) -> bool:
         return self.rule.flat or n == 1
@@ -146,6 +148,25 @@ def checked_bound(bound: Any, label: str) -> Bound:
     if not (isfinite(lo) and isfinite(hi) and lo < hi):
         raise ValueError(f"{label}: bounds must be finite with lo < hi, got ({lo:g}, {hi:g})")
     return lo, hi
+
+
+def _exported_weights(name: str, n: int) -> Tensor:
+    """Weights of a rule without a closed form, written into an exported program as numbers."""
+    if not isinstance(n, int):
+        raise ValueError(
+            f"the rule {name!r} has no closed form, so a program for every size cannot hold it; export with a fixed "
+            f"size on this axis, or use 'trapezoid', 'midpoint' or 'periodic'"
+        )
+    return torch.tensor(_listed_weights(name, n), dtype=torch.float64, device="cpu")
+
+
+@torch.compiler.assume_constant_result
+def _listed_weights(name: str, n: int) -> list[float]:
+    from quadnorm.measures.rules import RULES
+
+    with torch.utils._python_dispatch._disable_current_modes():
+        values: list[float] = RULES[name].weights(n).tolist()
+    return values
 
 
 # Rules without a closed form stay opaque to a tracer: the graph holds the rule's name and looks the weights up later.

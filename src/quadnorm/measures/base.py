@@ -92,6 +92,8 @@ class Measure(ABC):
         where = torch.device("cpu") if device is None else torch.device(device)
         if where.type == "meta":
             return torch.empty(wanted, device=where, dtype=dtype)
+        if torch._C._len_torch_dispatch_stack():  # fake tensors and tracers want tensors of their own
+            return self._build(wanted).to(device=where, dtype=dtype)
         return CACHE.get(
             (self, wanted, where, dtype), lambda: self._build(wanted).to(device=where, dtype=dtype).contiguous()
         )

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from quadnorm.measures.base import Measure, Shape
+from quadnorm.measures.grid import Separable
 
 
 class Weights(Measure):
@@ -70,7 +71,7 @@ class Blend(Measure):
     """α·counting + (1−α)·quadrature: the measure of BlendQuadNorm.
 
     Its mean and variance are exactly the blended ones of the paper (eq:blend-mu, eq:blend-var), by the law of total
-    variance.
+    variance. Samples that the quadrature leaves out (a mask, weights of 0) are not counted either.
 
     >>> from quadnorm import Grid
     >>> Blend(0.5, Grid("trapezoid")).weights(3)
@@ -88,10 +89,11 @@ class Blend(Measure):
         self._set(alpha=float(alpha), quadrature=quadrature)
 
     def _build(self, shape: Shape) -> Tensor:
-        n = 1
-        for s in shape:
-            n = n * s
-        return self.alpha / n + (1 - self.alpha) * self.quadrature._build(shape)
+        q = self.quadrature._build(shape)
+        if isinstance(self.quadrature, Separable):  # every sample of a grid is there
+            return self.alpha / q.numel() + (1 - self.alpha) * q
+        present = (q > 0).to(q.dtype)
+        return self.alpha * present / present.sum() + (1 - self.alpha) * q
 
     @property
     def total(self) -> float:

@@ -12,12 +12,12 @@ def gauss_legendre(n: int) -> Tensor:
 
     Exact to degree 2n−1; converges faster than any power for smooth functions. Positive. Both ends are missing.
     """
-    return _gauss_legendre(n)[1]
+    return _tensor(_gauss_legendre(n)[1])
 
 
 def gauss_legendre_nodes(n: int) -> Tensor:
     """Roots of Pₙ on [0, 1]."""
-    return _gauss_legendre(n)[0]
+    return _tensor(_gauss_legendre(n)[0])
 
 
 def gauss_lobatto(n: int) -> Tensor:
@@ -25,12 +25,12 @@ def gauss_lobatto(n: int) -> Tensor:
 
     Exact to degree 2n−3; converges faster than any power for smooth functions. Positive.
     """
-    return _gauss_lobatto(n)[1]
+    return _tensor(_gauss_lobatto(n)[1])
 
 
 def gauss_lobatto_nodes(n: int) -> Tensor:
     """Both ends and the roots of P′ₙ₋₁ on [0, 1]."""
-    return _gauss_lobatto(n)[0]
+    return _tensor(_gauss_lobatto(n)[0])
 
 
 def clenshaw_curtis(n: int) -> Tensor:
@@ -67,6 +67,10 @@ def clenshaw_curtis_nodes(n: int) -> Tensor:
     return torch.sin(torch.arange(n, dtype=torch.float64, device="cpu") * (torch.pi / (2 * (n - 1)))) ** 2
 
 
+def _tensor(values: np.ndarray) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64, device="cpu")
+
+
 def _one(value: float) -> Tensor:
     return torch.tensor([value], dtype=torch.float64, device="cpu")
 
@@ -79,16 +83,17 @@ def _legendre(n: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return before, p
 
 
-def _on_unit_interval(x: np.ndarray, w: np.ndarray) -> tuple[Tensor, Tensor]:
+def _on_unit_interval(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     x, w = (x - x[::-1]) / 2, (w + w[::-1]) / 2  # the rules are symmetric; rounding should not say otherwise
-    return torch.from_numpy((1 + x) / 2), torch.from_numpy(w / w.sum())
+    return (1 + x) / 2, w / w.sum()
 
 
-# Newton from asymptotic guesses costs O(n²); numpy's leggauss solves an n×n eigenproblem, O(n³).
+# Newton from asymptotic guesses costs O(n²); numpy's leggauss solves an n×n eigenproblem, O(n³). Arrays are kept, not
+# tensors: one made under a tracer or a transform would mean nothing to the next caller.
 @lru_cache(maxsize=64)
-def _gauss_legendre(n: int) -> tuple[Tensor, Tensor]:
+def _gauss_legendre(n: int) -> tuple[np.ndarray, np.ndarray]:
     if n == 1:
-        return _one(0.5), _one(1.0)
+        return np.array([0.5]), np.array([1.0])
     x = -np.cos(np.pi * (np.arange(n) + 0.75) / (n + 0.5))
     for _ in range(100):
         before, p = _legendre(n, x)
@@ -102,9 +107,9 @@ def _gauss_legendre(n: int) -> tuple[Tensor, Tensor]:
 
 
 @lru_cache(maxsize=64)
-def _gauss_lobatto(n: int) -> tuple[Tensor, Tensor]:
+def _gauss_lobatto(n: int) -> tuple[np.ndarray, np.ndarray]:
     if n == 1:
-        return _one(0.5), _one(1.0)
+        return np.array([0.5]), np.array([1.0])
     x = -np.cos(np.pi * np.arange(n) / (n - 1))
     for _ in range(100):
         before, p = _legendre(n - 1, x)

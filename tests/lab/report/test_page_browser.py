@@ -119,7 +119,9 @@ def test_claims_can_be_hidden_by_verdict(browser, page):
 
 def test_markup_in_records_does_not_run(browser, tmp_path):
     nasty = "<img src=x onerror='window.hurt = 1'><script>window.hurt = 1</script>"
-    write_records(study("demo").at("desk"), tmp_path, text=nasty, numerics=nasty, environment={nasty: nasty}, status=nasty)
+    write_records(
+        study("demo").at("desk"), tmp_path, text=nasty, numerics=nasty, environment={nasty: nasty}, status=nasty
+    )
     (tmp_path / "runs" / "<img src=x onerror=window.hurt=1>").mkdir()
     browser.open(build_report(tmp_path, tmp_path / "r.html"))
     assert browser.run("window.hurt === undefined")

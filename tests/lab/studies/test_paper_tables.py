@@ -78,7 +78,9 @@ def agrees(printed: Cell, method: Cell, baseline: Cell) -> bool:
 
 def test_there_is_one_file_per_table_and_no_other():
     stored = {
-        f.name.removesuffix(".toml") for f in files("quadnorm.lab.studies.paper").joinpath("tables").iterdir() if f.name.endswith("toml")
+        f.name.removesuffix(".toml")
+        for f in files("quadnorm.lab.studies.paper").joinpath("tables").iterdir()
+        if f.name.endswith("toml")
     }
     assert stored == set(COUNTS) == {label.removeprefix("tab:") for label in paper_labels()}
 

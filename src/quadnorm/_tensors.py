@@ -1,0 +1,56 @@
+"""What kind of tensor this is: the one test that every room shares.
+
+Hand-written kernels, caches and checks of values need tensors whose numbers are there to be read. Tracers, transforms
+and fake tensors hand out objects of the same type whose numbers are not, or do not belong outside.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+_TYPES = (Tensor, nn.Parameter)
+
+
+def is_eager() -> bool:
+    """Whether operations run as they are written: no compiler, exporter, tracer, transform or dispatch mode around.
+
+    >>> is_eager(), torch.vmap(lambda x: x * is_eager())(torch.ones(1)).item()
+    (True, 0.0)
+    """
+    if torch.compiler.is_compiling():
+        return False
+    if torch._C._are_functorch_transforms_active() or torch._C._get_tracing_state() is not None:
+        return False
+    if torch._C._len_torch_dispatch_stack() or forward_ad._current_level >= 0:
+        return False
+    # make_fx(pre_dispatch=True) keeps a stack of its own, which is slow to ask and never without a function mode.
+    return not torch._C._len_torch_function_stack() or not torch._ops._len_torch_dispatch_stack_pre_dispatch()
+
+
+def is_plain(*tensors: Tensor | None) -> bool:
+    """Whether the numbers of all tensors can be read here and now; None counts as plain.
+
+    >>> is_plain(torch.ones(1), None), is_plain(torch.ones(1, device="meta"))
+    (True, False)
+    """
+    if not is_eager():
+        return False
+    for t in tensors:  # noqa: SIM110, a generator would cost more than the questions
+        if t is not None and (type(t) not in _TYPES or t.is_meta):
+            return False
+    return True
+
+
+def outlives_its_maker(t: Tensor) -> bool:
+    """Whether a tensor means the same outside the tracer or transform it was made in, so that a cache may keep it.
+
+    >>> outlives_its_maker(torch.ones(1))
+    True
+    """
+    return (
+        type(t) is Tensor
+        and not torch._is_functional_tensor(t)
+        and not torch._C._functorch.is_functorch_wrapped_tensor(t)
+    )

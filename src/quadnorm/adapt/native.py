@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
 from quadnorm.adapt.models import check_module, model_grid
-from quadnorm.carry.grids import METHODS, carry
+from quadnorm.carry.grids import carry
+from quadnorm.carry.lines import METHODS
 from quadnorm.carry.scattered import AtNativePoints
 from quadnorm.measures.base import Shape
 

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from quadnorm.carry.grids import per_axis, spline
-from quadnorm.measures import rule
+from quadnorm.carry import carry
+from quadnorm.measures.placement import placements_per_axis
 
 
 @dataclass(frozen=True)
@@ -62,16 +61,12 @@ def check_grid(
     n, m = tuple(coarse.shape[-d:]), tuple(fine.shape[-d:])
     if any(a >= b or a < 4 for a, b in zip(n, m, strict=True)):
         raise ValueError(f"the first grid must be coarser on every axis, with 4 samples or more, got {n} and {m}")
-    said = None if declared is None else per_axis(declared, d)
+    said = None if declared is None else placements_per_axis(declared, d)
     c, f = coarse.detach().double(), fine.detach().double()
     scale = torch.maximum((c - c.mean()).norm(), 1e-6 * c.norm()).clamp_min(1e-300)
     residuals: dict[tuple[str, ...], float] = {}
-    for names in product(("endpoint", "cell", "left"), repeat=d):
-        y = f
-        for axis, (name, a, b) in enumerate(zip(names, n, m, strict=True), start=-d):
-            M = torch.from_numpy(spline(*(np.asarray(rule(name).nodes(k)) for k in (b, a)))).to(y)
-            y = (y.movedim(axis, -1) @ M.T).movedim(-1, axis)
-        residuals[names] = ((y - c).norm() / scale).item()
+    for names in product(("endpoint", "cell", "left", "interior"), repeat=d):
+        residuals[names] = ((carry(f, n, names) - c).norm() / scale).item()
     ranked = sorted(residuals, key=residuals.__getitem__)
     sure = residuals[ranked[1]] > max(3 * residuals[ranked[0]], 1e-6)  # below lies rounding of float32 data
     found = tuple("periodic" if p == "left" and _closes(f, axis) else p for axis, p in enumerate(ranked[0], start=-d))

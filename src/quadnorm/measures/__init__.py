@@ -6,7 +6,8 @@ from quadnorm.measures.composed import Blend, Masked, Weights
 from quadnorm.measures.geometry.meshes import cell_weights, lumped_weights
 from quadnorm.measures.geometry.points import delaunay_weights, voronoi_weights
 from quadnorm.measures.grid import Grid, Separable
-from quadnorm.measures.rules import PLACEMENTS, RULES, Rule, rule
+from quadnorm.measures.placement import PLACEMENTS, Placement, placement_of
+from quadnorm.measures.rules import RULES, Rule, rule
 from quadnorm.measures.sphere import LatLon
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "LatLon",
     "Masked",
     "Measure",
+    "Placement",
     "Rule",
     "Separable",
     "Weights",
@@ -25,6 +27,7 @@ __all__ = [
     "cell_weights",
     "delaunay_weights",
     "lumped_weights",
+    "placement_of",
     "rule",
     "voronoi_weights",
 ]

@@ -1,16 +1,7 @@
 """The table of one-dimensional rules: nodes on [0, 1] and weights that sum to 1.
 
-A rule belongs to a *placement* of nodes. Weights are right only on the nodes they were made for: trapezoid
-weights on cell-centred samples are wrong, and no code can see it from the values.
-
-==========  ==================================================
-placement   n nodes on [0, 1]
-==========  ==================================================
-endpoint    j/(n−1): both ends are samples
-cell        (j+½)/n: centres of n equal cells
-periodic    j/n: the right end is the left end
-left        j/n: starts at the left end, stops one step short
-==========  ==================================================
+A rule belongs to a placement of nodes (:mod:`quadnorm.measures.placement`). Weights are right only on the nodes they
+were made for: trapezoid weights on cell-centred samples are wrong, and no code can see it from the values.
 
 For n = 1 every rule is the one-point rule with weight 1. Weights are written in torch operations on ``n``, so that the
 closed forms can be traced with a symbolic ``n``; the others say ``traceable=False``.
@@ -32,6 +23,7 @@ from quadnorm.measures.gauss import (
     gauss_lobatto,
     gauss_lobatto_nodes,
 )
+from quadnorm.measures.placement import PLACEMENTS
 
 # Closed Newton–Cotes weights in units of the spacing, by number of intervals. All are positive; the
 # odd ones are exact to degree k, the even ones to degree k+1.
@@ -48,30 +40,6 @@ _NEWTON_COTES = {
 
 def _full(n: int, value: float) -> Tensor:
     return torch.full((n,), value, dtype=torch.float64, device="cpu")
-
-
-def _centre() -> Tensor:
-    return _full(1, 0.5)
-
-
-# --- nodes -----------------------------------------------------------------------------------------------------------
-
-
-def endpoint_nodes(n: int) -> Tensor:
-    """j/(n−1); the single node of n = 1 sits in the middle."""
-    if torch.compiler.is_compiling() and n > 1:  # tracing linspace would fix n
-        return torch.arange(n, dtype=torch.float64, device="cpu") / (n - 1)
-    return torch.linspace(0, 1, n, dtype=torch.float64, device="cpu") if n > 1 else _centre()
-
-
-def cell_nodes(n: int) -> Tensor:
-    """(j+½)/n."""
-    return (torch.arange(n, dtype=torch.float64, device="cpu") + 0.5) / n
-
-
-def left_nodes(n: int) -> Tensor:
-    """j/n, for periodic and for left-anchored samples."""
-    return torch.arange(n, dtype=torch.float64, device="cpu") / n
 
 
 # --- weights ---------------------------------------------------------------------------------------------------------
@@ -172,14 +140,22 @@ def left(n: int) -> Tensor:
     return torch.cat([half, _full(n - 3, h), half, _full(1, 2 * h)])
 
 
+def interior(n: int) -> Tensor:
+    """Samples at (j+1)/(n+1): neither end is sampled.
+
+    Control volumes, the end cells reaching to the boundary: 3h/2, h, …, h, 3h/2 with h = 1/(n+1). Positive; exact to
+    degree 1, order 2.
+    """
+    if n == 1:
+        return _full(1, 1.0)
+    return (1 + ends(n) / 2) / (n + 1)
+
+
 # --- the table -------------------------------------------------------------------------------------------------------
 
 
 NODES: dict[str, Callable[[int], Tensor]] = {
-    "endpoint": endpoint_nodes,
-    "cell": cell_nodes,
-    "periodic": left_nodes,
-    "left": left_nodes,
+    **{name: p.nodes for name, p in PLACEMENTS.items()},
     "gauss-legendre": gauss_legendre_nodes,
     "gauss-lobatto": gauss_lobatto_nodes,
     "clenshaw-curtis": clenshaw_curtis_nodes,
@@ -221,14 +197,12 @@ _TABLE = (
     Rule("midpoint", "cell", midpoint, lambda n: 1, 2, flat=True),
     Rule("periodic", "periodic", periodic, lambda n: 0, inf, flat=True),
     Rule("left", "left", left, lambda n: 0 if n == 1 else 1, 2),
+    Rule("interior", "interior", interior, lambda n: 1, 2),
     Rule("gauss-legendre", "gauss-legendre", gauss_legendre, lambda n: 2 * n - 1, inf, traceable=False),
     Rule("gauss-lobatto", "gauss-lobatto", gauss_lobatto, lambda n: max(2 * n - 3, 1), inf, traceable=False),
     Rule("clenshaw-curtis", "clenshaw-curtis", clenshaw_curtis, lambda n: n - 1 + n % 2, inf, traceable=False),
 )
 RULES = {r.name: r for r in _TABLE}
-
-# The rule that a placement asks for when nothing else is said.
-PLACEMENTS = {"endpoint": "trapezoid", "cell": "midpoint", "periodic": "periodic", "left": "left"}
 
 
 def rule(name: str) -> Rule:
@@ -237,7 +211,7 @@ def rule(name: str) -> Rule:
     >>> rule("trapezoid").weights(3)
     tensor([0.2500, 0.5000, 0.2500], dtype=torch.float64)
     """
-    key = PLACEMENTS.get(name, name) if isinstance(name, str) else name
+    key = PLACEMENTS[name].rule if isinstance(name, str) and name in PLACEMENTS else name
     try:
         return RULES[key]
     except (KeyError, TypeError):

@@ -15,7 +15,8 @@ from quadnorm._suggest import unknown
 from quadnorm.measures.axes import Axis, Bound, Coordinates, RuleAxis
 from quadnorm.measures.gauss import clenshaw_curtis, gauss_legendre
 from quadnorm.measures.grid import Separable
-from quadnorm.measures.rules import RULES, cell_nodes, endpoint_nodes
+from quadnorm.measures.placement import PLACEMENTS
+from quadnorm.measures.rules import RULES
 
 LATITUDES = ("equiangular", "equiangular-cell", "gauss-legendre", "clenshaw-curtis")
 # The placements of the flat grids mean the same here: with poles, or centres of bands.
@@ -140,7 +141,7 @@ class LatitudeAxis:
     def nodes(self, n: int) -> Tensor:
         if self.rule == "gauss-legendre":
             return torch.rad2deg(torch.asin(2 * RULES["gauss-legendre"].nodes(n) - 1))
-        return 180 * (cell_nodes(n) if self.rule == "equiangular-cell" else endpoint_nodes(n)) - 90
+        return 180 * PLACEMENTS["cell" if self.rule == "equiangular-cell" else "endpoint"].nodes(n) - 90
 
     def weights(self, n: int) -> Tensor:
         if self.rule == "gauss-legendre":

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.measures import Anchored, Blend, Grid, Masked, Measure, Separable, as_measure, rule
+from quadnorm.measures import PLACEMENTS, Anchored, Blend, Grid, Masked, Measure, Separable, as_measure
 from quadnorm.measures._cache import TensorCache
 from quadnorm.measures.axes import RuleAxis
 from quadnorm.norms import make_norm
@@ -76,7 +76,7 @@ def _positions(measure: Measure, placement: str, shape: tuple[int, ...]) -> Tens
         axes = zip(measure.axes(len(shape)), shape, strict=True)
         nodes = [(a.nodes(n) - a.lo) / (a.hi - a.lo) for a, n in axes]
     else:
-        nodes = [rule(placement).nodes(n) for n in shape]
+        nodes = [PLACEMENTS[placement].nodes(n) for n in shape]
     return torch.stack([t.reshape(-1) for t in torch.meshgrid(*nodes, indexing="ij")])
 
 
@@ -133,9 +133,8 @@ def spatial_norm(spec: Any, channels: int, placement: str) -> nn.Module:
 
 def check_placement(placement: str) -> None:
     """Raise unless ``placement`` is one that grids of any resolution have."""
-    known = ("endpoint", "cell", "periodic", "left")
-    if placement not in known:
-        raise ValueError(f"placement says where samples lie, one of {', '.join(known)}; got {placement!r}")
+    if placement not in PLACEMENTS:
+        raise ValueError(f"placement says where samples lie, one of {', '.join(PLACEMENTS)}; got {placement!r}")
 
 
 def grid_shape(x: Tensor, channels: int, dim: int) -> tuple[int, ...]:

@@ -4,7 +4,8 @@ from importlib import import_module
 from typing import Any
 
 from quadnorm._suggest import unknown
-from quadnorm.problems.base import PLACEMENTS, Problem
+from quadnorm.measures import PLACEMENTS
+from quadnorm.problems.base import Problem
 
 __all__ = ["PLACEMENTS", "Problem", "problem", "problem_names"]
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from quadnorm._suggest import unknown
+from quadnorm.measures.placement import PLACEMENTS, placement_of
 from quadnorm.problems.solvers.pool import run
 from quadnorm.problems.streams import stream
 
@@ -26,44 +27,6 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Resolution = int | Sequence[int]
 _CACHED = 2**18  # numbers: 2 MB in double precision
-
-# Where the n nodes of an axis of [0, 1] lie.
-PLACEMENTS = {
-    "endpoint": "j/(n−1), both ends included",
-    "cell": "(j+½)/n, cell centres",
-    "periodic": "j/n of a periodic axis",
-    "left": "j/n of an axis that is not periodic",
-    "interior": "(j+1)/(n+1), both ends left out",
-}
-
-
-def axis_fractions(placement: str, n: int) -> tuple[npt.NDArray[np.int64], int]:
-    """Coordinates in [0, 1] of the n nodes of one axis as exact fractions: numerators and their common denominator.
-
-    >>> numerators, denominator = axis_fractions("cell", 4)
-    >>> numerators.tolist(), denominator
-    ([1, 3, 5, 7], 8)
-    """
-    j = np.arange(n, dtype=np.int64)
-    if placement == "endpoint":
-        return j, n - 1
-    if placement == "cell":
-        return 2 * j + 1, 2 * n
-    if placement in ("periodic", "left"):
-        return j, n
-    if placement == "interior":
-        return j + 1, n + 1
-    raise ValueError(unknown("placement", placement, PLACEMENTS))
-
-
-def axis_nodes(placement: str, n: int) -> npt.NDArray[np.float64]:
-    """Coordinates in [0, 1] of the n nodes of one axis.
-
-    >>> axis_nodes("cell", 4).tolist()
-    [0.125, 0.375, 0.625, 0.875]
-    """
-    numerators, denominator = axis_fractions(placement, n)
-    return numerators / denominator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,7 +175,7 @@ class Problem(ABC):
 
     def nodes(self, resolution: Resolution) -> tuple[npt.NDArray[np.float64], ...]:
         """Coordinates of the nodes, one float64 array per axis."""
-        return tuple(axis_nodes(self.placement, n) for n in self.shape(resolution))
+        return tuple(placement_of(self.placement).nodes(n).numpy() for n in self.shape(resolution))
 
     def parameters(self) -> dict[str, Any]:
         """The parameters by name."""

@@ -14,16 +14,16 @@ import torch
 from torch import Tensor
 
 from quadnorm._suggest import unknown
+from quadnorm.carry import carry
 from quadnorm.problems import Problem
 from quadnorm.training.atomic import write_atomic
 from quadnorm.training.config import TrainConfig
 from quadnorm.training.data import Grid, Split, problem_of, samples, viewed
 from quadnorm.training.loop import device_of, errors, name
 from quadnorm.training.losses import POINTS, grid_weights
-from quadnorm.training.resample import METHODS, resample
 from quadnorm.training.saved import load_model
 
-WAYS = ("exact", *METHODS)
+WAYS = {"exact": "", "index": "nearest", "bicubic": "bicubic"}  # how samples are made, and the method of `carry`
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def evaluate_model(
         if fields is None:
             x, y = samples(config, split, [grid], p)[grid]
         else:
-            x, y = (resample(field, p.shape(grid), p.placement, how) for field in fields)
+            x, y = (_resampled(field, p.shape(grid), p.placement, how) for field in fields)
         weights = grid_weights(p.placement, p.shape(grid), x.dtype)
         weights = weights if weights is None else weights.to(device_of(model))
         plain, weighted = errors(_evaluated(model), x, y, weights, _batch(config, p, grid))
@@ -141,6 +141,15 @@ def _evaluated(model: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     if isinstance(model, torch.nn.Module):
         model.eval()
     return model
+
+
+def _resampled(field: Tensor, shape: tuple[int, ...], placement: str, how: str) -> Tensor:
+    for n, m in zip(shape, field.shape[-len(shape) :], strict=True):
+        if how == "index" and n > m:
+            raise ValueError(
+                f"cannot select {n} of {m} samples; choose a source grid at least as fine, or how='bicubic'"
+            )
+    return carry(field, shape, placement, WAYS[how])
 
 
 def _source(p: Problem, source: Grid | None) -> Grid:

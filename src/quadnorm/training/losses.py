@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from quadnorm.measures import PLACEMENTS, Grid
+from quadnorm.measures import Grid, placement_of
 
 POINTS = "points"  # the placement of inputs (B, 1 + d + C, N) that begin with volume and coordinates
 
@@ -58,12 +58,4 @@ def placement_weights(placement: str, shape: tuple[int, ...], dtype: torch.dtype
     >>> placement_weights("interior", (3,))
     tensor([0.3750, 0.2500, 0.3750], dtype=torch.float64)
     """
-    if placement in PLACEMENTS:
-        return Grid(placement).weights(shape, dtype=dtype)
-    if placement != "interior":
-        raise ValueError(
-            f"no quadrature is known for nodes placed {placement!r}; known: {', '.join(PLACEMENTS)}, interior"
-        )
-    # Control volumes: the end cells reach to the boundary.
-    axes = [torch.arange(1, n + 1, dtype=torch.float64) / (n + 1) for n in shape]
-    return Grid.from_coordinates(*axes, bounds=[(0.0, 1.0)] * len(shape)).weights(shape, dtype=dtype)
+    return Grid(placement_of(placement).rule).weights(shape, dtype=dtype)

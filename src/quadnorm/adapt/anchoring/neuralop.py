@@ -21,7 +21,7 @@ except ImportError:
 from quadnorm.adapt.anchoring.registry import RULES, Outcome, Place, anchored, left, unchanged
 from quadnorm.adapt.anchoring.rules import STILL
 from quadnorm.adapt.anchoring.torch_modules import counts, placements, weights_of
-from quadnorm.measures import Anchored, rule
+from quadnorm.measures import Anchored, placement_of, rule
 from quadnorm.measures.base import Shape
 from quadnorm.norms import make_norm
 from quadnorm.norms.kernels.core import normalize
@@ -59,8 +59,8 @@ class Line:
         return Line(n_in, n_out, placement, tuple(j - n_in // 2 for j in at), write, False)
 
     def _turns(self, n: int, native: int) -> Tensor:
-        r = rule(self.placement).nodes(n)
-        return r * ((native - 1) / native) if self.placement == "endpoint" else r
+        where = placement_of(self.placement)
+        return where.nodes(n) * ((native + where.more) / native)
 
     def analysis(self, n: int) -> Tensor:
         """w_j e^{−2πi k s_j}, (K, n): at n_in samples the transform as trained; waves that alias on n are left out."""

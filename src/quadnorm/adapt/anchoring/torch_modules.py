@@ -45,7 +45,7 @@ def grid_of(measure: Anchored, spatial: Shape) -> Shape:
     N = spatial[0]
     if prod(measure.anchor) == N:
         return measure.anchor
-    ends = [1 if p == "endpoint" else 0 for p in placements(measure)]
+    ends = [-placement_of(p).more for p in placements(measure)]
     base = [max(n - e, 1) for n, e in zip(measure.anchor, ends, strict=True)]
     # N lies between tᵈ·Π intervals and tᵈ·Π samples, where t is the refinement.
     bounds = [base[0] * (N / prod(sizes)) ** (1 / d) for sizes in (base, measure.anchor)]

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from quadnorm.measures import Blend, Grid, Masked, Measure, Separable, rule
+from quadnorm.measures import PLACEMENTS, Blend, Grid, Masked, Measure, Separable, rule
 from quadnorm.measures._cache import TensorCache
 from quadnorm.measures.anchored import AnchoredAxis
 from quadnorm.measures.axes import Axis, RuleAxis
@@ -62,8 +62,8 @@ class Wave:
             return self.period is None
         if not isinstance(self.axis, RuleAxis):
             return False
-        step = {"endpoint": 1 / (n - 1), "cell": 1 / n, "periodic": 1 / n}.get(self.axis.rule.placement, 0.0)
-        return abs(step * n / (self.period or 1.0) - 1) < 1e-12
+        where = PLACEMENTS.get(self.axis.rule.placement)
+        return where is not None and abs(where.spacing(n) * n / (self.period or 1.0) - 1) < 1e-12
 
     def native(self, n: int) -> float | None:
         """Length in samples of the transform that this axis stands for, or None if it is no transform of samples."""
@@ -79,8 +79,8 @@ def _training_turns(axis: AnchoredAxis, r: Tensor) -> Tensor:
     train, n0 = axis.train, axis.n0
     if n0 == 1:
         return r
-    if isinstance(train, RuleAxis) and train.rule.placement in ("endpoint", "cell", "periodic", "left"):
-        return r * ((n0 - 1) / n0) if train.rule.placement == "endpoint" else r  # a constant shift of phase cancels
+    if isinstance(train, RuleAxis) and train.rule.placement in PLACEMENTS:
+        return r * ((n0 + PLACEMENTS[train.rule.placement].more) / n0)  # a constant shift of phase cancels
     nodes = (train.nodes(n0).numpy() - train.lo) / (train.hi - train.lo)
     index = np.arange(n0, dtype=np.float64)
     if nodes[0] > nodes[-1]:

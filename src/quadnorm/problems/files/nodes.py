@@ -8,10 +8,13 @@ multiples of ½ or of π/2. Anything else is asked for, never guessed.
 import numpy as np
 
 from quadnorm._suggest import unknown
-from quadnorm.problems.base import PLACEMENTS as UNIFORM
-from quadnorm.problems.base import axis_nodes
+from quadnorm.measures.placement import PLACEMENTS as UNIFORM
+from quadnorm.measures.placement import placement_of
 
-PLACEMENTS = {**UNIFORM, "coordinates": "a nonuniform axis: its coordinates say it all (Grid.from_coordinates)"}
+PLACEMENTS = {
+    **{name: str(p) for name, p in UNIFORM.items()},
+    "coordinates": "a nonuniform axis: its coordinates say it all (Grid.from_coordinates)",
+}
 Domain = tuple[float, float]
 
 _SLACK = 0.02  # of one spacing: float32 coordinates of 8192 nodes err by 0.001, the readings differ by 0.5
@@ -34,7 +37,7 @@ def nodes(placement: str, n: int, domain: Domain = (0.0, 1.0)) -> np.ndarray:
     >>> nodes("cell", 4, (0.0, 2.0))
     array([0.25, 0.75, 1.25, 1.75])
     """
-    return domain[0] + (domain[1] - domain[0]) * axis_nodes(placement, n)
+    return domain[0] + (domain[1] - domain[0]) * placement_of(placement).nodes(n).numpy()
 
 
 def spacing(x: np.ndarray) -> float | None:
@@ -57,15 +60,7 @@ def spans(x: np.ndarray) -> dict[str, Domain]:
     >>> spans(np.array([1.0, 2.0]))["cell"]
     (0.5, 2.5)
     """
-    first, last = float(x[0]), float(x[-1])
-    h = (last - first) / (len(x) - 1)
-    return {
-        "endpoint": (first, last),
-        "cell": (first - h / 2, last + h / 2),
-        "periodic": (first, last + h),
-        "left": (first, last + h),
-        "interior": (first - h, last + h),
-    }
+    return {name: p.span(float(x[0]), float(x[-1]), len(x)) for name, p in UNIFORM.items()}
 
 
 def readings(x: np.ndarray, domain: Domain | None = None) -> dict[str, Domain]:

@@ -10,8 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from quadnorm.problems.base import Array, Problem, axis_nodes
-from quadnorm.problems.restrict import check_fine, cubic
+from quadnorm.measures.placement import placement_of
+from quadnorm.problems.base import Array, Problem
+from quadnorm.problems.fine import check_fine, cubic
 from quadnorm.problems.solvers.streamfunction import solve
 
 _WAVES = 4  # cosines of the lid profile
@@ -68,7 +69,7 @@ class Cavity(Problem):
 
     def _instances(self, indices: Sequence[int], seed: int, workers: int) -> dict[str, Array]:
         lids = self.lids(indices, seed)
-        walls = profile(lids, axis_nodes("endpoint", self.fine))
+        walls = profile(lids, placement_of("endpoint").nodes(self.fine).numpy())
         u = np.empty((len(indices), self.fine, self.fine))
         counts, changes = np.empty(len(indices), dtype=np.int64), np.empty(len(indices))
 
@@ -86,7 +87,7 @@ class Cavity(Problem):
         return {"lid": lids, "u": u, "iterations": counts, "change": changes}
 
     def _on_grid(self, instances: Mapping[str, Array], shape: tuple[int, ...]) -> tuple[Array, Array]:
-        g = profile(instances["lid"], axis_nodes(self.placement, shape[0]))
+        g = profile(instances["lid"], placement_of(self.placement).nodes(shape[0]).numpy())
         x: Array = np.broadcast_to(g[:, :, None], (*g.shape, shape[1]))
         return x[:, None], cubic(instances["u"], self.placement, (shape[0], shape[1]))[:, None]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from quadnorm._suggest import unknown
 from quadnorm.problems.base import Array, Problem
-from quadnorm.problems.restrict import check_fine, cubic, select
+from quadnorm.problems.fine import check_fine, cubic, select
 from quadnorm.problems.solvers import fields, pcg
 
 _RESTRICTIONS = ("index", "cubic")

@@ -15,7 +15,7 @@ from torch import Tensor
 from quadnorm._suggest import unknown
 from quadnorm.problems.base import Array, Problem, Resolution
 from quadnorm.problems.files import official_file, read_mat
-from quadnorm.problems.restrict import cubic, select
+from quadnorm.problems.fine import cubic, select
 
 _RESTRICTIONS = ("index", "bicubic")
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from quadnorm.problems.base import Array, Problem
-from quadnorm.problems.restrict import check_fine, cubic
+from quadnorm.problems.fine import check_fine, cubic
 from quadnorm.problems.solvers import fields, pcg
 
 

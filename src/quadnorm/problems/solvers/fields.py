@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from quadnorm.problems.base import axis_fractions
+from quadnorm.measures.placement import placement_of
 from quadnorm.problems.solvers.products import sandwich
 
 F64 = npt.NDArray[np.float64]
@@ -64,7 +64,7 @@ def at_nodes(coefficients: F64, placement: str, shape: tuple[int, int]) -> F64:
 
 def cosines(placement: str, n: int, modes: int, first: int = 0) -> F64:
     """cos(kπx) at the n nodes of an axis, (n, modes), k = first, first+1, … The angle is reduced in integers."""
-    numerator, denominator = axis_fractions(placement, n)
+    numerator, denominator = placement_of(placement).fractions(n)
     k = np.arange(first, first + modes, dtype=np.int64)
     turn = (numerator[:, None] * k) % (2 * denominator)  # in units of π/denominator
     turn = np.minimum(turn, 2 * denominator - turn)  # cos(2π − t) = cos t
@@ -78,7 +78,7 @@ def cosines(placement: str, n: int, modes: int, first: int = 0) -> F64:
 
 def sines(placement: str, n: int, modes: int) -> F64:
     """sin(kπx) at the n nodes of an axis, (n, modes), k = 1, 2, …; exactly 0 where it vanishes, as on a boundary."""
-    numerator, denominator = axis_fractions(placement, n)
+    numerator, denominator = placement_of(placement).fractions(n)
     k = np.arange(1, modes + 1, dtype=np.int64)
     turn = (numerator[:, None] * k) % (2 * denominator)
     sign = np.where(turn > denominator, -1.0, 1.0)  # sin(2π − t) = −sin t

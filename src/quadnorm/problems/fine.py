@@ -1,0 +1,54 @@
+"""From the fine grid of a solve to any grid: index selection, or cubic interpolation.
+
+Index selection takes the fine node nearest to each node, ties to the even index. It keeps a binary coefficient binary
+and a (coefficient, solution) pair consistent; nodes are off by up to half a fine spacing. Both commute with nesting:
+what is selected depends on the node's coordinate as an exact fraction, not on the grid that asks.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quadnorm.carry.lines import Axis1D, matrix, nearest
+from quadnorm.problems.solvers.products import sandwich
+
+
+def select(field: npt.NDArray[Any], placement: str, shape: tuple[int, int]) -> npt.NDArray[Any]:
+    """Index selection of (B, fine, fine) fields on endpoint-inclusive nodes: (B, *shape).
+
+    >>> select(np.arange(25).reshape(1, 5, 5), "endpoint", (3, 2)).tolist()
+    [[[0, 4], [10, 14], [20, 24]]]
+    """
+    for fine, n in zip(field.shape[1:], shape, strict=True):
+        if n > fine:
+            raise ValueError(
+                f"resolution {n} is finer than the solve on {fine} nodes per axis; make the problem with fine={n} or "
+                f"more"
+            )
+    i, j = (nearest(Axis1D("endpoint", m, placement, n)).numpy() for m, n in zip(field.shape[1:], shape, strict=True))
+    return field[:, i[:, None], j]
+
+
+def cubic(field: npt.NDArray[Any], placement: str, shape: tuple[int, int]) -> npt.NDArray[np.float64]:
+    """Bicubic spline interpolation of (B, fine, fine) fields on endpoint-inclusive nodes: (B, *shape)."""
+    left, right = (_spline(Axis1D("endpoint", m, placement, n)) for m, n in zip(field.shape[1:], shape, strict=True))
+    return sandwich(left, field.astype(np.float64, copy=False), right)
+
+
+@lru_cache(maxsize=32)
+def _spline(axis: Axis1D) -> npt.NDArray[np.float64]:
+    values: npt.NDArray[np.float64] = matrix(axis, "cubic").numpy()
+    values.flags.writeable = False
+    return values
+
+
+def check_fine(name: str, fine: int, tol: float) -> None:
+    """Refuse a fine grid or a tolerance that cannot work."""
+    if isinstance(fine, bool) or not isinstance(fine, int) or fine < 5:
+        raise ValueError(f"{name}: fine must be an int of at least 5, the nodes per axis of the solve; got {fine!r}")
+    if not 1e-14 <= tol <= 1e-2:
+        raise ValueError(f"{name}: tol must lie between 1e-14 and 1e-2, the relative residual; got {tol!r}")

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm.carry.grids import carry
-from quadnorm.measures import Anchored, Measure
+from quadnorm.measures import Anchored, Measure, placement_of
 from quadnorm.measures.anchored import AnchoredAxis
 from quadnorm.measures.base import Shape
 from quadnorm.norms.kernels.core import normalize

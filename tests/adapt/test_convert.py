@@ -45,6 +45,33 @@ def test_a_quad_norm_with_counting_weights_is_the_norm_it_replaced():
     assert torch.allclose(new[1](x), model[1](x), atol=1e-12)
 
 
+def test_the_reduction_pattern_is_that_of_the_layer_replaced():
+    """With counting weights nothing changes at all: same groups of channels, same statistics."""
+    model = nn.Sequential(
+        nn.GroupNorm(2, 8), nn.InstanceNorm2d(8, affine=True), nn.LayerNorm((8, 9, 9)), nn.GroupNorm(8, 8)
+    ).double()
+    x = torch.randn(2, 8, 9, 9, dtype=torch.float64)
+    for to in ("quad", QuadNorm, "quad:counting"):
+        new, report = convert(model, to, measure="counting")
+        assert [m.mode for m in new] == ["group", "instance", "layer", "instance"]
+        assert new[0].num_groups == 2
+        for old, norm in zip(model, new, strict=True):
+            torch.testing.assert_close(norm(x), old(x), rtol=0, atol=1e-12)
+        assert "QuadNorm in group mode of 2 groups" in report["0"].why
+        assert "QuadNorm in instance mode" in report["1"].why
+    ours, _ = convert(FNO(width=8, modes=3, layers=2, norm="instance"), "quad")
+    assert [block.norm.mode for block in ours.blocks] == ["instance"] * 2
+
+
+def test_a_named_mode_is_obeyed_and_the_change_is_said():
+    new, report = convert(nn.Sequential(nn.InstanceNorm2d(4), nn.GroupNorm(2, 4)), "quad:layer")
+    assert [m.mode for m in new] == ["layer", "layer"]
+    assert "in layer mode (the old norm took its means as instance mode does)" in report["0"].why
+    assert "as group of 2 mode does" in report["1"].why
+    _, report = convert(nn.Sequential(nn.InstanceNorm2d(4)), "blend")
+    assert "BlendQuadNorm in layer mode (the old norm took its means as instance mode does)" in report["0"].why
+
+
 def test_measures_and_classes():
     new, _ = convert(nn.GroupNorm(1, 4), QuadNorm, measure="midpoint")
     assert new.measure == Grid("midpoint")

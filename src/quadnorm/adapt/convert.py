@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from quadnorm.adapt.report import Report
 from quadnorm.measures import Measure
 from quadnorm.norms import NoNorm, make_norm
 from quadnorm.norms.baselines.uniform import CountingNorm, TokenNorm
+from quadnorm.norms.factory import parse
 from quadnorm.norms.layers import QuadNorm
 
 TOKEN = (
@@ -58,6 +60,10 @@ def convert(
 
     Converted are GroupNorm, InstanceNorm, LayerNorm over channels and space, neuraloperator's InstanceNorm, and
     this package's norms. γ and β (if there is one per channel), ε, dtype, device, mode, hooks and sharing are kept.
+    A norm that can average over the same channels does: with ``to="quad"`` LayerNorm becomes layer mode, InstanceNorm
+    instance mode and GroupNorm(g) group mode with g groups, unless ``to`` names a mode itself. A blend is defined in
+    layer mode only; the report says where that changes which channels share a mean.
+
     The converted model computes something else than before: train it. To keep a *trained* model's behaviour, use
     :func:`quadnorm.anchor`.
 
@@ -100,13 +106,14 @@ def convert(
             report.add(name, kind, "left", found + also)
             continue
         channels, layout, note = found
-        new = _build(to, channels, layout, module, measure)
+        groups = groups_of(module, channels)
+        new = _build(to, channels, layout, module, measure, groups)
         take_hooks(new, module)
         _give_parameters(module, new)
         new.train(module.training)
         made = replaced(made, paths, new)
         report._before.append((paths, module, new))
-        report.add(name, kind, "converted", f"→ {type(new).__name__}{note}{also}")
+        report.add(name, kind, "converted", f"→ {type(new).__name__}{_pattern(new, groups, channels)}{note}{also}")
     n, m = len(report.changed), len(report.left)
     word = to if isinstance(to, str) else getattr(to, "__name__", repr(to))
     report.title = f"converted to {word}: {n} norm{'s' * (n != 1)} changed, {m} left"
@@ -156,6 +163,57 @@ def describe_norm(
     return "a norm that this does not know" if _named_norm(m) else None
 
 
+def groups_of(module: nn.Module, channels: int) -> int | None:
+    """How many means a norm takes per sample: 1 over all channels, ``channels`` for one each; None if it has none.
+
+    >>> groups_of(nn.GroupNorm(2, 8), 8), groups_of(nn.InstanceNorm1d(8), 8), groups_of(nn.LayerNorm((8, 5)), 8)
+    (2, 8, 1)
+    """
+    m: Any = module
+    if isinstance(m, nn.GroupNorm):
+        return int(m.num_groups)
+    if isinstance(m, QuadNorm):
+        return m.groups
+    if isinstance(m, TokenNorm):
+        return None
+    if isinstance(m, nn.LayerNorm):
+        return None if len(m.normalized_shape) == 1 else 1
+    return channels  # InstanceNorm, torch's and neuraloperator's
+
+
+def mode_is_open(to: Any) -> bool:
+    """Whether a norm's specification leaves open which channels share a mean.
+
+    >>> mode_is_open("quad"), mode_is_open("quad:instance"), mode_is_open("blend"), mode_is_open(QuadNorm)
+    (True, False, False, True)
+    """
+    make = parse(to) if isinstance(to, str) else to
+    bound = getattr(make, "keywords", {})
+    try:
+        parameters = inspect.signature(getattr(make, "func", make)).parameters
+    except (TypeError, ValueError):  # a class that does not say what it takes
+        return False
+    return "mode" in parameters and "mode" not in bound
+
+
+def _mode(groups: int, channels: int) -> dict[str, Any]:
+    """The arguments that give a norm this many means per sample."""
+    if groups == 1:
+        return {"mode": "layer"}
+    return {"mode": "instance"} if groups == channels else {"mode": "group", "num_groups": groups}
+
+
+def _pattern(new: nn.Module, before: int | None, channels: int) -> str:
+    """What the new norm averages over, and whether the old one did so too; empty for norms without a mean."""
+    if not isinstance(new, QuadNorm):
+        return ""
+    named = {1: "layer", channels: "instance"}
+    mode = f" in {new.mode} mode" + (f" of {new.groups} groups" if new.mode == "group" else "")
+    if before is None or before == new.groups:
+        return mode
+    return f"{mode} (the old norm took its means as {named.get(before, f'group of {before}')} mode does)"
+
+
 def _named_norm(module: nn.Module) -> bool:
     """Classes whose name says norm, which hold parameters or sit at a leaf."""
     leaf = next(module.children(), None) is None
@@ -184,10 +242,12 @@ def _constant(p: torch.Tensor) -> bool:
     return bool((flat == flat[:, :1]).all())
 
 
-def _build(to: Any, channels: int, layout: Any, old: Any, measure: Any) -> nn.Module:
+def _build(to: Any, channels: int, layout: Any, old: Any, measure: Any, groups: int | None) -> nn.Module:
     like = next(old.parameters(), None)
     make: Callable[..., nn.Module] = make_norm
     options: dict[str, Any] = {} if layout == "first" else {"layout": layout}
+    if groups is not None and mode_is_open(to):
+        options |= _mode(groups, channels)
     if measure is not None:
         options["measure"] = measure
     new = make(to, channels, **options)

@@ -24,9 +24,9 @@ class FNO(Measured):
         v_0 = P\,(a, r), \qquad v_{l+1} = v_l + \sigma\bigl(N(K_l v_l + W_l v_l + b_l)\bigr), \qquad u = Q\,v_L
 
     with a linear lift P on the input and the coordinates, spectral convolutions K (:class:`SpectralConv`), pointwise
-    maps W, a norm N, σ = GELU (none in the last layer) and the pointwise head Q: width → 128 → C_out. Space is summed
-    in two places: in K, against ``measure``, and in N, against the norm's own measure. Everything else acts on single
-    samples.
+    maps W, a norm N, σ = GELU (none in the last layer by default) and the pointwise head Q: width → 128 → C_out. Space
+    is summed in two places: in K, against ``measure``, and in N, against the norm's own measure. Everything else acts
+    on single samples.
 
     Published form: ``kernel="fft"``, ``measure="counting"``. On endpoint-inclusive samples both sums then carry a
     boundary mass 1/n and K a period n/(n−1), so the operator moves with the grid at O(h). Quadrature measures and
@@ -42,6 +42,7 @@ class FNO(Measured):
         residual: whether blocks add to their input, as written above.
         gain: scale the added term by α₀ √(E‖v‖² / (E‖F(v)‖² + ε)), E the average under ``measure``, with a learned α₀
             ≥ 0 per block, softplus of ``gain``, initially 0.5 (the paper's optional residual gain).
+        last_activation: whether the last block has its σ too; the paper says that its blocks have one.
         projection: width of the head.
         placement: where samples lie, ``endpoint``, ``cell``, ``periodic`` or ``left``; for the coordinates, unless
             the measure has nodes.
@@ -68,6 +69,7 @@ class FNO(Measured):
         *,
         residual: bool = True,
         gain: bool = False,
+        last_activation: bool = False,
         padding: float | Sequence[float] = 0.0,
         period: float | Sequence[float] | None = None,
         projection: int = 128,
@@ -100,7 +102,7 @@ class FNO(Measured):
                     backend=backend,
                 ),
                 spatial_norm(norm, width, placement),
-                activation=layer < layers - 1,
+                activation=last_activation or layer < layers - 1,
                 residual=residual,
                 gain=gain,
             )

@@ -49,6 +49,7 @@ class Problem(ABC):
     smallest: ClassVar[int] = 2  # fewest nodes per axis
     block: ClassVar[int] = 16  # samples held in memory at once, and stored in one file of the cache
     stored: ClassVar[Mapping[str, str]] = {}  # dtypes of instance arrays on disk, where they differ from memory's
+    kept: ClassVar[bool] = True  # whether the cache keeps instances; False where they are read from files anyway
     views: ClassVar[tuple[str, ...]] = ("placement",)  # parameters that change how grids see an instance, not it
 
     def __post_init__(self) -> None:

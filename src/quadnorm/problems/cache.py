@@ -67,8 +67,18 @@ def make(
 def instances(
     p: Problem, indices: Sequence[int], seed: int = 0, *, workers: int = 1, progress: Progress | None = None
 ) -> Iterator[dict[str, Array]]:
-    """Instances of the samples, in the order asked for, some at a time: memory-mapped, or made and kept."""
+    """Instances of the samples, in the order asked for, some at a time: memory-mapped, or made and kept.
+
+    A problem that reads its instances from files (``kept`` is False) is never copied into the cache.
+    """
     wanted, ready = p.indices(indices), 0
+    if not p.kept:
+        for read_part in p._made(wanted, seed, workers):
+            ready += len(next(iter(read_part.values())))
+            if progress is not None:
+                progress(ready, len(wanted))
+            yield read_part
+        return
     for number, run in groupby(wanted, key=lambda i: i // p.block):
         part = [i - number * p.block for i in run]
         block = _read(p, seed, number)

@@ -73,8 +73,7 @@ def write_records(
                 # Between a fifth and nine fifths of the mean, whatever the number of samples.
                 samples = [value / 100 * (1 + 0.8 * ((2 * k + 1) / test - 1)) for k in range(test)]
                 plain = [s if math.isfinite(s) else None for s in samples]
-                spectrum = [0.01 * value**2 / 1e4 / (1 + k) ** 2 for k in range(grid // 2)]
-                found = {"plain": plain, "weighted": plain, "spectrum": spectrum}
+                found = {"plain": plain, "weighted": plain}
                 evaluation_file(folder, e.name, grid).write_text(json.dumps(found))
         whole = {
             "format": 1, "key": task.key, "status": "done", "text": "", "config": dict(task.config),

@@ -65,7 +65,7 @@ def test_lines_of_text_fit_and_carry_no_colours(made):
 def test_the_forms_agree_on_the_numbers(made):
     out, _ = made
     read = {end: (out / "tables" / f"error-decomp.{end}").read_text(encoding="utf-8") for end in ENDINGS}
-    (row,) = [r for r in csv.DictReader(io.StringIO(read["csv"])) if r["method"] == "QuadNorm"]
+    row = next(r for r in csv.DictReader(io.StringIO(read["csv"])) if r["method"] == "QuadNorm")
     values = [float(v) for head, v in row.items() if re.match(r"\d+² (native )?\(paper \d+²\)$", head)]
     assert len(values) == 3
     for value in values:

@@ -5,7 +5,7 @@ from importlib.resources import files
 import pytest
 
 from quadnorm.lab.studies import paper_labels, paper_table, paper_tables
-from quadnorm.lab.studies.paper import Cell
+from quadnorm.lab.studies.paper import PrintedCell
 
 # label: (cells that hold an error, cells with a bold part, numbers printed in the rows), counted in the paper's source.
 COUNTS = {
@@ -64,14 +64,14 @@ def rows(label, panel=0):
     return paper_table(label).panels[panel].rows
 
 
-def improvement_range(method: Cell, baseline: Cell) -> tuple[float, float]:
+def improvement_range(method: PrintedCell, baseline: PrintedCell) -> tuple[float, float]:
     """The percentages that printed means allow: 1 − method/baseline with both anywhere in their rounding."""
     low = 1 - (method.value + method.rounding) / (baseline.value - baseline.rounding)
     high = 1 - (method.value - method.rounding) / (baseline.value + baseline.rounding)
     return 100 * low, 100 * high
 
 
-def agrees(printed: Cell, method: Cell, baseline: Cell) -> bool:
+def agrees(printed: PrintedCell, method: PrintedCell, baseline: PrintedCell) -> bool:
     low, high = improvement_range(method, baseline)
     return low - printed.rounding - 1e-9 <= printed.value <= high + printed.rounding + 1e-9
 
@@ -252,16 +252,20 @@ def test_the_fixed_blend_of_two_tables_is_one_row():
 
 
 def test_a_cell_reads_what_is_printed():
-    assert Cell.parse("**7.10 ± 0.23**") == Cell("7.10 ± 0.23", bold=True)
-    assert (Cell("7.10 ± 0.23").value, Cell("7.10 ± 0.23").spread, Cell("7.10 ± 0.23").rounding) == (7.10, 0.23, 0.005)
-    assert Cell("[-0.5%, 2.3%]").interval == (-0.5, 2.3)
-    assert Cell("[-0.0011, 0.0059]%").interval == (-0.0011, 0.0059)
-    assert Cell("32² → 256², 8× gap").numbers == (8.0,)
-    assert Cell("+47").value == 47
-    assert Cell("<0.001").value == 0.001
-    assert (Cell("Yes").value, Cell("Yes").numbers, Cell("").value) == (None, (), None)
+    assert PrintedCell.parse("**7.10 ± 0.23**") == PrintedCell("7.10 ± 0.23", bold=True)
+    assert (
+        PrintedCell("7.10 ± 0.23").value,
+        PrintedCell("7.10 ± 0.23").spread,
+        PrintedCell("7.10 ± 0.23").rounding,
+    ) == (7.10, 0.23, 0.005)
+    assert PrintedCell("[-0.5%, 2.3%]").interval == (-0.5, 2.3)
+    assert PrintedCell("[-0.0011, 0.0059]%").interval == (-0.0011, 0.0059)
+    assert PrintedCell("32² → 256², 8× gap").numbers == (8.0,)
+    assert PrintedCell("+47").value == 47
+    assert PrintedCell("<0.001").value == 0.001
+    assert (PrintedCell("Yes").value, PrintedCell("Yes").numbers, PrintedCell("").value) == (None, (), None)
     with pytest.raises(ValueError, match="no number"):
-        _ = Cell("Yes").rounding
+        _ = PrintedCell("Yes").rounding
 
 
 def test_unknown_names_are_answered():

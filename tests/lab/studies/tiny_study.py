@@ -1,9 +1,9 @@
 """A study that takes a second: Poisson, a tiny FNO, two norms."""
 
-from quadnorm.lab.studies import Budget, Desk, Evaluation, Method, Study, Variant
+from quadnorm.lab.studies import Budget, Desk, Method, Study, Variant, Way
 from quadnorm.lab.studies.study import AS_TRAINED
 
-ANCHORED = Evaluation("anchor-all", "all anchored", anchor="all")
+ANCHORED = Way("anchor-all", "all anchored", "anchored", "all")
 
 
 def tiny_study(name: str = "tiny", evaluations=(AS_TRAINED, ANCHORED), epochs: int = 3, **changes) -> Study:

@@ -18,7 +18,7 @@ LEADS = ("anchored-crossres", "transfer-baselines", "demo", "quadrature-everywhe
 USES = (
     ("LayerNorm", "as-trained", "LayerNorm"),
     ("LayerNorm", "anchor-all", "… the same weights, anchored"),
-    ("LayerNorm", "upsample-spline", "… run at the training grid, interpolated"),
+    ("LayerNorm", "native", "… run at the training grid, interpolated"),
     ("QuadNorm", "as-trained", "QuadNorm"),
     ("BlendQuadNorm", "as-trained", "BlendQuadNorm"),
     ("None", "as-trained", "no norm"),

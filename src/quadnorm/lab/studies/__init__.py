@@ -3,18 +3,18 @@
 from quadnorm.lab.studies.catalog.registry import derived, derived_names, study, study_names
 from quadnorm.lab.studies.estimate import Estimate, estimate
 from quadnorm.lab.studies.paper import paper_labels, paper_table, paper_tables
-from quadnorm.lab.studies.study import Budget, Derived, Desk, Evaluation, Method, Run, Study, Variant
+from quadnorm.lab.studies.study import Budget, Derived, Desk, Method, Run, Study, Variant, Way
 
 __all__ = [
     "Budget",
     "Derived",
     "Desk",
     "Estimate",
-    "Evaluation",
     "Method",
     "Run",
     "Study",
     "Variant",
+    "Way",
     "derived",
     "derived_names",
     "estimate",

@@ -6,7 +6,7 @@ from typing import Any
 from quadnorm.lab.studies.study import STAND_INS, Budget, Variant
 
 SMOKE_COARSEN = 4
-SMOKE_WIDTH = 8
+SMOKE_WIDTH = 16  # with 8 channels GroupNorm would be InstanceNorm
 SMOKE_LAYERS = 2
 
 

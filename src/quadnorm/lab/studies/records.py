@@ -14,12 +14,12 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from quadnorm.lab.studies.study import Evaluation, Run, Study
+from quadnorm.lab.studies.study import Run, Study, Way
 
 FORMAT = 1
 
@@ -30,16 +30,16 @@ class Task:
 
     key: str
     config: Mapping[str, Any]
-    evaluations: tuple[Evaluation, ...]
+    evaluations: tuple[Way, ...]
     grids: tuple[int, ...]
     epochs: int
 
 
 @dataclass(frozen=True)
 class Row:
-    """One number of a study: the mean error of one trained model at one grid, used in one way. In per cent.
+    """One number of a study: the mean error of one trained model at one grid, used in one way.
 
-    ``error`` and ``per_sample`` are in the study's first metric, plain or weighted.
+    ``error`` is in per cent, in the study's metric; NaN where training diverged.
     """
 
     variant: str
@@ -48,11 +48,9 @@ class Row:
     grid: int
     seed: int
     error: float
-    weighted: float
-    per_sample: tuple[float, ...] = field(default=(), repr=False)
 
 
-def task_of(run: Run, evaluations: tuple[Evaluation, ...]) -> Task:
+def task_of(run: Run, evaluations: tuple[Way, ...]) -> Task:
     """The task of a run. Test grids are not part of its key: more of them may be added to a record later."""
     config = run.config()
     config["resolutions"] = {"train": list(run.variant.train)}
@@ -85,7 +83,7 @@ def evaluation_file(folder: Path, evaluation: str, grid: int) -> Path:
     return folder / "evaluations" / f"{evaluation}@{grid}.json"
 
 
-def missing(root: Path, task: Task) -> list[tuple[Evaluation, int]]:
+def missing(root: Path, task: Task) -> list[tuple[Way, int]]:
     """What a task's record still lacks; empty if it is complete."""
     folder = folder_of(root, task)
     lacking = [(e, n) for e in task.evaluations for n in task.grids if not evaluation_file(folder, e.name, n).exists()]
@@ -119,26 +117,14 @@ def load(study: Study, root: Path, allow_mixed: bool = False) -> list[Row]:
             for n in run.variant.test:
                 found = read_json(evaluation_file(folder, e.name, n))
                 if found is not None:
-                    rows.append(_row(run, e.name, n, found, study.metrics[0]))
+                    rows.append(_row(run, e.name, n, found[study.metric]))
     _agree(study, origins, allow_mixed)
     return rows
 
 
-def _row(run: Run, evaluation: str, grid: int, found: Mapping[str, Any], metric: str) -> Row:
-    plain, weighted = (
-        tuple(100 * float(v) if v is not None else float("nan") for v in found[kind]) for kind in ("plain", "weighted")
-    )
-    shown = weighted if metric.startswith("weighted") else plain
-    return Row(
-        run.variant.name,
-        run.method.label,
-        evaluation,
-        grid,
-        run.seed,
-        sum(shown) / len(shown),
-        sum(weighted) / len(weighted),
-        per_sample=shown,
-    )
+def _row(run: Run, way: str, grid: int, errors: Sequence[float | None]) -> Row:
+    values = [float("nan") if v is None else 100 * float(v) for v in errors]
+    return Row(run.variant.name, run.method.label, way, grid, run.seed, sum(values) / len(values))
 
 
 def _agree(study: Study, origins: Mapping[str, Mapping[str, list[str]]], allow_mixed: bool) -> None:
@@ -171,8 +157,3 @@ def read_json(path: Path) -> dict[str, Any] | None:
     if not isinstance(found, dict):
         raise ValueError(f"{path} is damaged (not an object); delete it and run the study again")
     return found
-
-
-def seeds_of(rows: Iterable[Row]) -> list[int]:
-    """The seeds that occur, sorted."""
-    return sorted({row.seed for row in rows})

@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quadnorm._suggest import unknown
 from quadnorm.lab.studies.executors import Executor, dask, processes, serial
 from quadnorm.lab.studies.records import FORMAT, Task, complete, evaluation_file, folder_of, missing, tasks_of
 from quadnorm.lab.studies.study import Study
+
+if TYPE_CHECKING:
+    from torch import nn
 
 Told = Callable[[str, float, float], None]  # (what, done, of)
 
@@ -131,10 +134,20 @@ def _execute(task: Task, root: Path, threads: int) -> dict[str, Any]:
             "data": data_version(config),
             "seconds": time.monotonic() - began,
             "environment": environment(),
+            **({} if model is None else facts_of(model)),
         }
         write_atomic(folder / "record.json", json.dumps(record, indent=1) + "\n", "the record")
         (folder / "last.safetensors").unlink(missing_ok=True)  # the optimiser's state has served its purpose
     return {"status": status, "text": text}
+
+
+def facts_of(model: nn.Module) -> dict[str, Any]:
+    """What a record keeps of the model that ran: its parameters, complex ones counted once, and every learned α."""
+    from quadnorm.norms import BlendQuadNorm
+
+    blends = {name: m for name, m in model.named_modules() if isinstance(m, BlendQuadNorm)}
+    learned = {name: m.alpha for name, m in blends.items() if m.alpha_logit is not None}
+    return {"parameters": sum(p.numel() for p in model.parameters()), **({"alpha": learned} if learned else {})}
 
 
 def data_version(config: Any) -> str:
@@ -172,9 +185,9 @@ def _make_data(tasks: Sequence[Task], cores: int, tell: Told) -> None:
     wanted: dict[str, tuple[Any, int, int]] = {}
     for task in tasks:
         config = read_config(task.config)
-        if not config.problem.cache:
-            continue
         p, seed = problem_of(config), config.problem.seed
+        if not (config.problem.cache and p.kept):
+            continue
         last = max(config.samples.indices(split).stop for split in ("train", "val", "test"))
         key = f"{p.key()} {seed}"
         wanted[key] = (p, seed, max(last, wanted.get(key, (p, seed, 0))[2]))

@@ -5,14 +5,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from quadnorm._suggest import unknown
-from quadnorm.lab.studies.paper import Cell, paper_table
+from quadnorm.lab.studies.paper import PrintedCell, paper_table
 
 Params = Mapping[str, Any]
 STATISTICS = ("ci95", "std")
+METRICS = ("plain", "weighted")
 PRESETS = ("smoke", "desk", "paper")
 
 # The released Darcy files are not ours to ship, so small presets draw the same law anew.
 STAND_INS = {"darcy-official": "darcy"}
+
+# First test sample, where the paper takes the test from a file of its own: smooth2 begins at 1024, training and
+# validation come from smooth1.
+TEST_FROM = {"darcy-official": 1024}
 
 
 @dataclass(frozen=True)
@@ -20,12 +25,14 @@ class Method:
     """One row of a study: a norm by its ``make_norm`` name, and what else of the operator it changes.
 
     ``printed`` is the row's name in the paper's table where it differs from ``label``; ``None`` for rows of ours.
+    ``seeds``: how many of the study's seeds it is run with, where the paper has fewer than for other rows.
     """
 
     label: str
     norm: str
     operator: Params = field(default_factory=dict)
     printed: str | None = ""
+    seeds: int | None = None
 
     @property
     def row(self) -> str | None:
@@ -75,24 +82,26 @@ class Desk:
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """A way to use a trained model at a test resolution.
+class Way:
+    """A way to use a trained model at a test grid.
 
-    ``anchor`` names the spatial sums that are tied to the training grid: ``""``, ``norms``, ``kernels`` (every sum that
-    is not a norm's) or ``all``. ``route``: ``direct`` runs at the test grid; ``upsample`` runs at the training grid and
-    interpolates the output; ``crop-pad`` runs a fixed band of the test grid's spectrum. ``view`` changes parameters of
-    the problem that decide how its instances are looked at, not the instances: (name, value) pairs.
+    ``route`` is a row of the table in :mod:`quadnorm.lab.studies.evaluate`, ``option`` what that route wants to know:
+    which sums to anchor, how to interpolate. ``view`` changes parameters of the problem that decide how its instances
+    are looked at, not the instances: (name, value) pairs.
     """
 
     name: str
     label: str
-    anchor: str = ""
     route: str = "direct"
-    interpolation: str = ""
+    option: str = ""
     view: tuple[tuple[str, Any], ...] = ()
 
 
-AS_TRAINED = Evaluation("as-trained", "as trained")
+AS_TRAINED = Way("as-trained", "as trained")
+ANCHORED = Way("anchor-all", "anchored", "anchored", "all")
+NATIVE = Way("native", "run at the training grid, interpolated", "native", "cubic")
+# What every study with other grids is evaluated by.
+TRANSFER = (AS_TRAINED, ANCHORED, NATIVE)
 
 
 @dataclass(frozen=True)
@@ -111,8 +120,9 @@ class Variant:
     operator_params: Params = field(default_factory=dict)
     label: str | None = None  # the paper's table of this setting, and its panel
     panel: str | None = None
+    statistic: str | None = None  # what stands after ± in that table, where it is not the study's
 
-    def printed(self) -> dict[tuple[str, int], Cell]:
+    def printed(self) -> dict[tuple[str, int], PrintedCell]:
         """What the paper prints for this setting, by (our method's label, resolution); empty if nothing."""
         if self.label is None:
             return {}
@@ -141,6 +151,9 @@ class Run:
         Two studies that train the same model give the same config, so a record serves both.
         """
         v, b = self.variant, self.variant.budget
+        samples = {"train": b.train, "val": b.val, "test": b.test}
+        if v.problem in TEST_FROM:
+            samples |= {"train_from": 0, "val_from": b.train, "test_from": TEST_FROM[v.problem]}
         return {
             "problem": {"name": v.problem, "params": dict(v.problem_params)},
             "operator": {
@@ -148,7 +161,7 @@ class Run:
                 "params": {**v.operator_params, **self.method.operator, "norm": self.method.norm},
             },
             "resolutions": {"train": list(v.train), "test": list(v.test)},
-            "samples": {"train": b.train, "val": b.val, "test": b.test},
+            "samples": samples,
             "optimiser": {"lr": b.lr},
             "schedule": {} if b.warmup is None else {"warmup": b.warmup},
             "batch": b.batch,
@@ -162,10 +175,10 @@ class Run:
 class Study:
     """A study, named after the label of its table without ``tab:``.
 
-    ``tables`` are the tables it rebuilds, ``cited_in`` those that quote a number of it. ``statistic`` is what stands
-    after ±: ``ci95`` or ``std``. The first of ``metrics`` is what tables show. ``models_of`` names studies whose
-    trained models serve this one. ``notes`` say what the paper leaves open, what was chosen, and where it contradicts
-    itself.
+    ``tables`` are the tables it rebuilds. ``statistic`` is what stands after ±: ``ci95`` or ``std``. ``metric``: the
+    relative L² error that tables show, ``plain`` (samples counted alike) or ``weighted`` by the quadrature. ``notes``
+    say what the paper leaves open, what was chosen, and where it contradicts itself. ``changes`` are overrides that
+    were applied (see :mod:`quadnorm.lab.studies.overrides`): a changed study is another study.
     """
 
     name: str
@@ -175,17 +188,18 @@ class Study:
     seeds: tuple[int, ...]
     statistic: str = "ci95"
     tables: tuple[str, ...] = ()
-    cited_in: tuple[str, ...] = ()
-    evaluations: tuple[Evaluation, ...] = (AS_TRAINED,)
-    models_of: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ("relative-l2", "weighted-relative-l2")
+    evaluations: tuple[Way, ...] = (AS_TRAINED,)
+    metric: str = "plain"
     notes: tuple[str, ...] = ()
     desk_seeds: int = 3
     preset: str = "paper"
+    changes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.statistic not in STATISTICS:
             raise ValueError(unknown("statistic", self.statistic, STATISTICS))
+        if self.metric not in METRICS:
+            raise ValueError(unknown("metric", self.metric, METRICS))
         if not self.variants or not self.seeds:
             raise ValueError(f"study {self.name!r} needs at least one variant and one seed")
 
@@ -201,7 +215,16 @@ class Study:
         for variant in self.variants:
             for seed in self.seeds:
                 for method in variant.methods:
-                    yield Run(variant, method, seed)
+                    if seed in self.seeds_of(method):
+                        yield Run(variant, method, seed)
+
+    def seeds_of(self, method: Method) -> tuple[int, ...]:
+        """The seeds that a method is run with."""
+        return self.seeds if method.seeds is None else self.seeds[: method.seeds]
+
+    def spread(self, variant: Variant) -> str:
+        """What stands after ± in a variant's table."""
+        return variant.statistic or self.statistic
 
     def at(self, preset: str) -> "Study":
         """The study at a preset: ``paper`` as it stands, ``desk`` by its :class:`Desk`, ``smoke`` in seconds.
@@ -209,7 +232,7 @@ class Study:
         >>> from quadnorm.lab.studies import study
         >>> v = study("extreme-crossres").at("smoke").variants[0]
         >>> v.train, v.test, v.budget.epochs, v.operator_params["width"]
-        ((8,), (8, 16, 32, 64), 2, 8)
+        ((8,), (8, 16, 32, 64), 2, 16)
         """
         from quadnorm.lab.studies.presets import desk, smoke
 

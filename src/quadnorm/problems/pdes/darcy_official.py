@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from quadnorm._suggest import unknown
-from quadnorm.problems.base import Array, Problem, Resolution
+from quadnorm.problems.base import Array, Problem
 from quadnorm.problems.files import official_file, read_mat
 from quadnorm.problems.fine import cubic, select
 
@@ -48,6 +46,7 @@ class DarcyOfficial(Problem):
     inputs: ClassVar[tuple[str, ...]] = ("log coeff",)
     outputs: ClassVar[tuple[str, ...]] = ("sol",)
     views: ClassVar[tuple[str, ...]] = ("placement", "restriction")
+    kept: ClassVar[bool] = False  # the files are on disk already: a second copy in the cache would serve nobody
     files: ClassVar[tuple[str, ...]] = ("piececonst_r421_N1024_smooth1.mat", "piececonst_r421_N1024_smooth2.mat")
 
     def __post_init__(self) -> None:
@@ -104,23 +103,6 @@ class DarcyOfficial(Problem):
             return log_a[:, None], select(sol, "endpoint", grid)[:, None]
         log_a = cubic(np.log(coeff.astype(np.float64)), "endpoint", grid)
         return log_a[:, None], cubic(sol, "endpoint", grid)[:, None]
-
-    def dataset_many(
-        self,
-        indices: Iterable[int] | int,
-        resolutions: Sequence[Resolution],
-        seed: int = 0,
-        *,
-        dtype: torch.dtype = torch.float32,
-        workers: int = 1,
-        progress: Any = None,
-    ) -> list[tuple[Tensor, Tensor]]:
-        """As ``sample_many``: the files are on disk already, a second copy in the cache would serve nobody."""
-        wanted = self.indices(indices)
-        made = self.sample_many(wanted, resolutions, seed, dtype=dtype, workers=workers)
-        if progress is not None:
-            progress(len(wanted), len(wanted))
-        return made
 
 
 @lru_cache(maxsize=2)

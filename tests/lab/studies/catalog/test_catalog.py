@@ -4,8 +4,9 @@ import json
 import pickle
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from quadnorm.lab.studies import (
     Budget,
     Desk,
     Method,
+    Run,
     Study,
     Variant,
     derived,
@@ -26,73 +28,14 @@ from quadnorm.lab.studies import (
 )
 from quadnorm.lab.studies.estimate import STEP, StepCost, step_seconds
 from quadnorm.lab.studies.paper import NOT_EXPERIMENTAL
-from quadnorm.lab.studies.study import PRESETS
-from quadnorm.norms import make_norm
+from quadnorm.lab.studies.study import PRESETS, TRANSFER
 from quadnorm.operators import FNO, GalerkinTransformer, Transolver
-from quadnorm.problems import problem_names
+from quadnorm.problems import problem, problem_names
 from quadnorm.training.config import LEARNING_RATES, TrainConfig
+from quadnorm.training.model import Sizes, build_model
 
-# The studies the project set out to have, and the 45 labels of the paper.
-WANTED = [
-    "extreme-crossres",
-    "deep-crossres",
-    "multiarch-nonperiodic",
-    "real-darcy",
-    "real-darcy-crossres",
-    "real-darcy-extreme",
-    "transolver-darcy",
-    "error-decomp",
-    "transolver-helmholtz",
-    "transolver-multires",
-    "cross-fidelity",
-    "model-scaling",
-    "alpha-matrix",
-    "galerkin-2xgap",
-    "arch-transfer",
-    "helmholtz-galerkin-strong",
-    "poisson-dirichlet-galerkin-strong",
-    "real-ns-galerkin",
-    "fno-periodic-ns",
-    "quadrature-ablation",
-    "learnable-baselines",
-    "high-to-low",
-    "tost",
-    "galerkin-elasticity",
-    "galerkin-varcoeff",
-    "galerkin-rxndiff",
-    "transolver-varcoeff",
-    "galerkin-helmholtz-10seed",
-    "extended-baselines",
-    "consistent-combo",
-    "galerkin-helmholtz-4x",
-    "galerkin-elasticity-4x",
-    "transolver-helmholtz-4x",
-    "galerkin-poisson-10seed",
-    "multires-fno",
-    "anchored-crossres",
-    "quadrature-everywhere",
-    "transfer-baselines",
-    "mesh-transfer",
-]
-PROBLEMS = {
-    "darcy",
-    "darcy-official",
-    "helmholtz",
-    "poisson",
-    "reaction-diffusion",
-    "elasticity",
-    "varcoeff",
-    "cavity",
-    "navier-stokes",
-    "poisson-mesh",
-    "elasticity-mesh",
-}
 STUDIES = [study(name) for name in study_names()]
 each_study = pytest.mark.parametrize("s", STUDIES, ids=lambda s: s.name)
-
-
-def test_every_wanted_study_is_there():
-    assert set(WANTED) <= set(study_names())
 
 
 def test_every_label_of_the_paper_is_covered_once():
@@ -112,16 +55,48 @@ def test_derived_tables_draw_on_studies():
 @each_study
 def test_parts_exist_and_names_are_unique(s):
     assert len({v.name for v in s.variants}) == len(s.variants)
-    assert set(s.models_of) <= set(study_names())
     assert s.seeds == tuple(range(len(s.seeds)))
     assert len({e.name for e in s.evaluations}) == len(s.evaluations)
     for v in s.variants:
-        assert v.problem in PROBLEMS
+        assert v.problem in problem_names()
         assert v.budget.lr == (1e-3 if s.name == "mesh-transfer" else LEARNING_RATES[v.operator])  # its note says why
         assert len({m.label for m in v.methods}) == len(v.methods)
-        assert len({json.dumps([m.norm, dict(m.operator)]) for m in v.methods}) == len(v.methods)
-        for m in v.methods:
-            make_norm(m.norm, 16)
+
+
+def network(run: Run) -> str:
+    """What a run's untrained model is and does: parameters by name and shape, and outputs on two grids.
+
+    Two models that agree here are the same network: they start from the same weights and compute the same function.
+    """
+    config = TrainConfig(**run.config())
+    p = problem(config.problem.name, **config.problem.params)
+    model = build_model(config, Sizes.of(p)).double()
+    shapes = [(name, tuple(v.shape)) for name, v in model.named_parameters()]
+    outputs = []
+    for n in {*run.variant.train, run.variant.test[-1]}:
+        x = p.sample(1, n, dtype=torch.float64)[0] if p.placement == "points" else _noise(p, n)
+        with torch.no_grad():
+            outputs.append([f"{v:.9g}" for v in model(x).flatten()[:: n // 2].tolist()])
+    return json.dumps([shapes, outputs])
+
+
+def _noise(p, n: int) -> torch.Tensor:
+    return torch.randn(1, len(p.inputs), n, n, dtype=torch.float64, generator=torch.Generator().manual_seed(n))
+
+
+@each_study
+def test_no_two_methods_of_a_study_build_the_same_network(s):
+    for v in s.at("smoke").variants:
+        networks = {m.label: network(Run(v, m, 0)) for m in v.methods}
+        for a, b in combinations(networks, 2):
+            assert networks[a] != networks[b], f"{s.name}, {v.name}: {a} and {b} are the same network"
+
+
+def test_the_network_test_can_fail():
+    """On periodic data the name quad alone means equal weights: the network of InstanceNorm."""
+    v = study("fno-periodic-ns").at("smoke").variants[0]
+    same = [Run(v, Method(norm, norm), 0) for norm in ("instance", "quad:instance", "quad:instance:periodic")]
+    assert len({network(run) for run in same}) == 1
 
 
 @each_study
@@ -148,9 +123,9 @@ def test_grids_seeds_and_statistic_are_those_of_the_table(s):
         if table.train:
             assert v.train == table.train
         assert set(v.test) == {n for _, n in table.errors(v.panel)}
-        if v.label not in ("tab:learnable-baselines", "tab:transolver-helmholtz-xl"):
+        if v.label != "tab:learnable-baselines":  # 5 or 10, row by row, without saying which
             assert len(s.seeds) == table.seeds
-            assert s.statistic == table.spread
+        assert s.spread(v) == table.spread
 
 
 @each_study
@@ -158,7 +133,7 @@ def test_grids_seeds_and_statistic_are_those_of_the_table(s):
 def test_runs_are_valid_training_configs(s, preset):
     concrete = s.at(preset)
     runs = list(concrete.runs())
-    assert len(runs) == sum(len(v.methods) for v in concrete.variants) * len(concrete.seeds)
+    assert len(runs) == sum(len(concrete.seeds_of(m)) for v in concrete.variants for m in v.methods)
     assert len({json.dumps([r.variant.name, r.config()]) for r in runs}) == len(runs)
     for run in runs[:: max(1, len(runs) // 20)]:
         config = TrainConfig(**run.config())
@@ -166,6 +141,44 @@ def test_runs_are_valid_training_configs(s, preset):
         assert config.steps == run.variant.budget.steps
         if "modes" in config.operator.params:
             assert config.operator.params["modes"] <= min(run.variant.train + run.variant.test) // 2
+
+
+@each_study
+def test_every_study_with_other_grids_is_used_in_every_way(s):
+    if all(set(v.test) <= set(v.train) for v in s.variants):
+        assert [e.name for e in s.evaluations] == ["as-trained"]
+    elif s.name == "mesh-transfer":  # no anchoring on points
+        assert {"as-trained", "native"} <= {e.name for e in s.evaluations}
+    else:
+        assert set(TRANSFER) <= set(s.evaluations)
+
+
+def test_spectral_and_band_rows_have_the_papers_five_seeds():
+    counts = Counter(run.method.label for run in study("extended-baselines").runs())
+    assert {label: counts[label] for label in ("LayerNorm", "SpectralNorm", "RI-BandNorm", "QuadBandNorm")} == {
+        "LayerNorm": 10, "SpectralNorm": 5, "RI-BandNorm": 5, "QuadBandNorm": 5,
+    }  # fmt: skip
+
+
+def test_the_released_files_are_split_as_the_paper_says():
+    """Training and validation from smooth1 (samples 0 to 1023), test from smooth2."""
+    for s in STUDIES:
+        for v in (v for v in s.variants if v.problem == "darcy-official"):
+            samples = TrainConfig(**Run(v, v.methods[0], 0).config()).samples
+            train, val, test = (samples.indices(split) for split in ("train", "val", "test"))
+            assert train.start == 0
+            assert train.stop == val.start
+            assert val.stop <= 1024
+            assert (test.start, len(test)) == (1024, 200)
+
+
+def test_depth_changes_nothing_but_the_depth():
+    whole = [{**r.config(), "layers": r.variant.operator_params["layers"]} for r in study("depth").runs()]
+    for config in whole:
+        assert config["operator"]["params"].pop("layers") == config.pop("layers")
+    assert len({json.dumps(c) for c in whole}) == len(whole) // 3
+    shared = [r.config() for r in study("extreme-crossres").runs()]
+    assert all(r.config() in shared for r in study("depth").runs() if r.variant.name == "4 layers" and r.seed < 5)
 
 
 def test_operators_take_what_the_catalog_gives_them():
@@ -182,10 +195,6 @@ def test_operators_take_what_the_catalog_gives_them():
             with torch.no_grad():
                 out = model(torch.ones(1, 1, n, n))
             assert out.shape == (1, 1, n, n)
-
-
-def test_problems_are_known():
-    assert set(problem_names()) >= {v.problem for s in STUDIES for v in s.variants}
 
 
 @each_study
@@ -282,7 +291,8 @@ def tiny(**changes) -> Study:
         desk=Desk(epochs=5),
         operator_params={"width": 32, "modes": 12, "layers": 4},
     )
-    return Study(name="tiny", title="", theme="", variants=(replace(v, **changes),), seeds=(0, 1, 2))
+    variants = (replace(v, **changes),)
+    return Study(name="tiny", title="", theme="", variants=variants, seeds=(0, 1, 2))
 
 
 def test_estimate_by_hand(monkeypatch):

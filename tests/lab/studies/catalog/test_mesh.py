@@ -1,5 +1,6 @@
 """The mesh study: its rows, its ways to look at an instance, and a run from end to end."""
 
+import json
 import re
 import shlex
 from dataclasses import replace
@@ -13,7 +14,7 @@ from quadnorm.lab.studies import study
 from quadnorm.lab.studies.evaluate import errors_of, points_predictor
 from quadnorm.lab.studies.records import load, tasks_of
 from quadnorm.lab.studies.runner import run_study, select
-from quadnorm.lab.studies.study import Evaluation
+from quadnorm.lab.studies.study import NATIVE, Way
 from quadnorm.training import TrainConfig, read_config
 from quadnorm.training.data import problem_of, samples
 from quadnorm.training.model import Sizes, build_model
@@ -53,9 +54,10 @@ def test_from_run_to_table(tiny, tmp_path):
     assert len(rows) == 2 * 2 * len(MESH.evaluations)
     errors = {(r.method, r.evaluation, r.grid): r for r in rows}
     assert len({round(r.error, 9) for r in rows}) > len(rows) // 2  # views are different meshes
-    one = errors["counting", "boundary", 9]
-    assert one.error == one.weighted  # tables show the metric that the study names first
-    plain = {r.error for r in load(replace(tiny, metrics=("relative-l2",)), tmp_path)}
+    stored = json.loads(next(tmp_path.rglob("boundary@9.json")).read_text())
+    weighted = 100 * sum(stored["weighted"]) / len(stored["weighted"])
+    assert weighted in [pytest.approx(r.error) for r in rows if (r.evaluation, r.grid) == ("boundary", 9)]
+    plain = {r.error for r in load(replace(tiny, metric="plain"), tmp_path)}
     assert plain.isdisjoint({r.error for r in rows})
     # at the training size the training mesh is the sample's own: nothing is interpolated
     assert errors["counting", "native", 6].error == pytest.approx(errors["counting", "as-trained", 6].error, rel=1e-5)
@@ -73,7 +75,6 @@ def test_errors_of_a_perfect_and_of_a_zero_model(tiny):
         found = errors_of(Known(p, config, e, zero=True), config, e, 9)
         assert found["plain"] == pytest.approx([1.0] * 4)
         assert found["weighted"] == pytest.approx([1.0] * 4)
-        assert "spectrum" not in found
         if e.route == "direct":
             assert max(errors_of(Known(p, config, e), config, e, 9)["weighted"]) == 0
 
@@ -112,11 +113,11 @@ def test_by_a_training_mesh_is_exact_for_linear_fields():
             torch.testing.assert_close(x, coarse[: len(x)] if len(x) == 2 else coarse[2:])
             return x[:, 3:]
 
-    predict = points_predictor(First(), Evaluation("native", "", route="upsample"), lambda: rubbish)
+    predict = points_predictor(First(), NATIVE, lambda: rubbish)
     out = torch.cat([predict(fine[:2]), predict(fine[2:])])
     torch.testing.assert_close(out, fine[:, 3:])
     with pytest.raises(ValueError, match="directly or on a training mesh"):
-        points_predictor(First(), Evaluation("x", "", anchor="all"), lambda: rubbish)
+        points_predictor(First(), Way("x", "", "anchored", "all"), lambda: rubbish)
 
 
 def test_the_commands_of_the_docs_are_this_study_and_a_run_of_its_problem():

@@ -14,7 +14,7 @@ from quadnorm.lab.analysis.figures.style import INK, sheet, style
 from quadnorm.lab.analysis.figures.transfer import source
 from quadnorm.lab.analysis.results import Found, Library, Results
 from quadnorm.lab.analysis.tables.table import grid_name
-from quadnorm.lab.studies.study import Evaluation
+from quadnorm.lab.studies.study import Way
 
 Array = NDArray[np.float64]
 
@@ -42,7 +42,7 @@ def saved_run(results: Results, variant: str, method: str) -> Found | None:
     return None
 
 
-def predict(runs: Sequence[tuple[str, Found, Evaluation]], grid: int) -> Shown:
+def predict(runs: Sequence[tuple[str, Found, Way]], grid: int) -> Shown:
     """The first test instance of the runs' problem at a grid, predicted by each of them."""
     import torch
 
@@ -58,8 +58,7 @@ def predict(runs: Sequence[tuple[str, Found, Evaluation]], grid: int) -> Shown:
             first = config.samples.indices("test")[:1]
             make = p.dataset_many if config.problem.cache else p.sample_many
             ((x, y),) = make(first, [grid], config.problem.seed, dtype=getattr(torch, config.dtype))
-            native = p.shape(config.resolutions.train[0])
-            guess = predictor(model, evaluation, native, p.shape(grid), p.placement)(x)
+            guess = predictor(model, config, evaluation, p.shape(grid), p.placement)(x)
             guesses[name] = guess[0, 0].double().numpy()
     return Shown(x[0, 0].double().numpy(), y[0, 0].double().numpy(), guesses, grid)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from quadnorm.lab.analysis.results import Results, load_results, printed_variant
 from quadnorm.lab.analysis.statistics.summaries import Runs, Summary, best_or_tied, degradation, summarize
-from quadnorm.lab.studies.paper import Cell as Printed
-from quadnorm.lab.studies.study import Evaluation, Method, Study, Variant
+from quadnorm.lab.studies.paper import PrintedCell
+from quadnorm.lab.studies.study import Method, Study, Variant, Way
 
 SPREADS = {"ci95": "95 % confidence interval", "std": "standard deviation"}
 
@@ -29,7 +29,7 @@ class Cell:
     spread: float = nan
     bold: bool = False
     note: str = ""
-    paper: Printed | None = None
+    paper: PrintedCell | None = None
     href: str = ""  # a place on the same page
 
 
@@ -197,7 +197,7 @@ def _panel(results: Results, variant: Variant) -> Panel:
     for method in variant.methods:
         for e in study.evaluations:
             row = [Cell(method.label)] + ([Cell(e.label)] if several else [])
-            theirs_row: dict[int, Printed] = {}
+            theirs_row: dict[int, PrintedCell] = {}
             for n, m in zip(variant.test, full.test, strict=True):
                 # The paper knows no other use of a model than as it was trained.
                 if e is study.evaluations[0] and (method.label, m) in printed:
@@ -230,13 +230,13 @@ def _best(results: Results, variant: Variant, n: int) -> set[tuple[str, str]]:
     return set() if len(best) == len(runs) else best
 
 
-def _value(study: Study, runs: Mapping[int, float], bold: bool, paper: Printed | None) -> Cell:
+def _value(study: Study, runs: Mapping[int, float], bold: bool, paper: PrintedCell | None) -> Cell:
     if not runs:
         return Cell("not run", "missing", note=command(study), paper=paper)
     return summary_cell(summarize(dict(runs), study.statistic), bold, paper)
 
 
-def summary_cell(s: Summary, bold: bool = False, paper: Printed | None = None) -> Cell:
+def summary_cell(s: Summary, bold: bool = False, paper: PrintedCell | None = None) -> Cell:
     """A cell of mean ± spread; a failed run is said to have failed."""
     if not isfinite(s.mean):
         return Cell(
@@ -249,17 +249,17 @@ def _degradation(
     results: Results,
     variant: Variant,
     method: Method,
-    e: Evaluation,
+    e: Way,
     native: int,
     far: int,
-    printed: Mapping[int, Printed],
+    printed: Mapping[int, PrintedCell],
 ) -> Cell:
     a, b = (results.of(variant.name, method.label, n, e.name) for n in (native, far))
     common = sorted(a.keys() & b.keys())
     paper = None
     if native in printed and far in printed:
         low, high = printed[native].value, printed[far].value
-        paper = Printed(_rise(high - low, high / low)) if low and high else None
+        paper = PrintedCell(_rise(high - low, high / low)) if low and high else None
     if not common:
         return Cell("not run", "missing", note=command(results.study), paper=paper)
     rise = degradation({s: a[s] for s in common}, {s: b[s] for s in common})

@@ -1,7 +1,10 @@
 """Studies of the FNO: gap, depth, direction, quadrature rules, learned and spectral norms, kernels."""
 
 from quadnorm.lab.studies.catalog.parts import (
+    BICUBIC,
+    BICUBIC_NOTE,
     BLEND,
+    GELU,
     INSTANCE,
     LAYER,
     MODE,
@@ -11,11 +14,13 @@ from quadnorm.lab.studies.catalog.parts import (
     SEVEN,
     SYNTHETIC,
     THREE,
+    TRAPEZOID_BLEND,
+    TRAPEZOID_QUAD,
     half,
     seeds,
     variant,
 )
-from quadnorm.lab.studies.study import Desk, Method, Study
+from quadnorm.lab.studies.study import TRANSFER, Desk, Method, Study, Variant
 
 _FINE = (64, 128, 256)
 
@@ -31,6 +36,15 @@ EXTREME = variant(
     table="extreme-crossres",
 )
 
+_FOUR = (NONE, LAYER, QUAD, BLEND)
+
+
+def _deep(layers: int, epochs: int) -> Variant:
+    """EXTREME with another number of layers; with 4 its runs are shared."""
+    desk = Desk(epochs=epochs, train=400, width=0.5, methods=("None", "LayerNorm", "QuadNorm"))
+    return variant("darcy", "fno", _FOUR, 32, (32, 64, 128, 256), desk, name=f"{layers} layers", layers=layers)
+
+
 _QUAD_ROWS = ("LayerNorm", "InstanceNorm", "QuadNorm", "BlendQuadNorm")
 
 STUDIES = (
@@ -41,7 +55,8 @@ STUDIES = (
         variants=(EXTREME,),
         seeds=seeds(10),
         tables=("tab:extreme-crossres",),
-        notes=(SYNTHETIC, MODE, "Layer-mode QuadNorm is run as a row of ours."),
+        evaluations=(*TRANSFER, BICUBIC),
+        notes=(SYNTHETIC, MODE, GELU, BICUBIC_NOTE, "Layer-mode QuadNorm is run as a row of ours."),
     ),
     Study(
         name="deep-crossres",
@@ -52,12 +67,14 @@ STUDIES = (
         ),
         seeds=seeds(10),
         tables=("tab:deep-crossres",),
+        evaluations=(*TRANSFER, BICUBIC),
         notes=(
             SYNTHETIC,
             MODE,
-            "The paper reads a depth effect from this table and tab:extreme-crossres, but training grid (64² "
-            "against 32²) and "
-            "width (48 against 32) change with the depth.",
+            GELU,
+            BICUBIC_NOTE,
+            "The paper reads a depth effect from this table and tab:extreme-crossres, but training grid (64² against "
+            "32²) and width (48 against 32) change with the depth. The study depth changes nothing else.",
         ),
     ),
     Study(
@@ -153,9 +170,9 @@ STUDIES = (
                 "fno",
                 (
                     *SEVEN,
-                    Method("SpectralNorm", "spectral"),
-                    Method("RI-BandNorm", "riband"),
-                    Method("QuadBandNorm", "quadband"),
+                    Method("SpectralNorm", "spectral", seeds=5),
+                    Method("RI-BandNorm", "riband", seeds=5),
+                    Method("QuadBandNorm", "quadband", seeds=5),
                 ),
                 64,
                 _FINE,
@@ -169,7 +186,7 @@ STUDIES = (
             SYNTHETIC,
             MODE,
             "SpectralNorm, RI-BandNorm and QuadBandNorm are named but not defined in the paper; their docstrings "
-            "say what was built.",
+            "say what was built. They have five seeds, as in the paper, the other rows ten.",
         ),
     ),
     Study(
@@ -248,7 +265,6 @@ STUDIES = (
             ),
         ),
         seeds=seeds(10),
-        cited_in=("tab:effect-sizes",),
         notes=(
             SYNTHETIC,
             MODE,
@@ -280,7 +296,7 @@ STUDIES = (
             variant(
                 "navier-stokes",
                 "fno",
-                (NONE, LAYER, INSTANCE, QUAD, BLEND, Method("QuadNorm, periodic weights", "quad:instance:periodic")),
+                (NONE, LAYER, INSTANCE, TRAPEZOID_QUAD, TRAPEZOID_BLEND),
                 64,
                 (64, 128),
                 half(60, train=400),
@@ -291,9 +307,46 @@ STUDIES = (
         notes=(
             "Cited as a catastrophic failure of QuadNorm, and not tabulated: grids, samples and norms follow "
             "real-ns-galerkin.",
-            "On a periodic grid the right weights are equal, and QuadNorm is InstanceNorm; trapezoid weights, "
-            "which the listing always "
-            "takes, count the two ends half for no reason. Both are run.",
+            "QuadNorm and BlendQuadNorm keep the trapezoid weights of the paper's listing, which count the two ends "
+            "half for no reason. With the right weights, equal ones, QuadNorm is InstanceNorm and BlendQuadNorm is "
+            "LayerNorm, network for network: these rows are the comparison.",
+        ),
+    ),
+    Study(
+        name="darcy-large",
+        title="FNO on Darcy with 5000 training samples, 64² to 256²",
+        theme="training regime",
+        variants=(
+            variant(
+                "darcy",
+                "fno",
+                _FOUR,
+                64,
+                _FINE,
+                half(24, train=800),
+                samples=(5000, 500, 500),
+            ),
+        ),
+        seeds=seeds(5),
+        notes=(
+            SYNTHETIC.partition(" The numbers of samples")[0],
+            GELU,
+            "The paper states the sizes of this setting (5000 training and 500 test samples at 64²) and prints no "
+            "table of it: operator, methods, test grids and seeds are those of its other FNO studies. 500 validation "
+            "samples are a choice.",
+        ),
+    ),
+    Study(
+        name="depth",
+        title="FNO of 2, 4 and 8 layers on Darcy, width and grids fixed, 32² to 256²",
+        theme="gap and depth",
+        variants=tuple(_deep(layers, epochs) for layers, epochs in ((2, 40), (4, 40), (8, 40))),
+        seeds=seeds(5),
+        notes=(
+            SYNTHETIC,
+            GELU,
+            "Nothing but the number of layers changes, unlike between the paper's two tables, from which it reads "
+            "that the gain of QuadNorm grows with depth.",
         ),
     ),
 )

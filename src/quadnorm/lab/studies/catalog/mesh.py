@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from quadnorm.lab.studies.catalog.parts import seeds, variant
-from quadnorm.lab.studies.study import Desk, Evaluation, Method, Study, Variant
+from quadnorm.lab.studies.study import AS_TRAINED, Desk, Method, Study, Variant, Way
 
 _SUMS = {"measure": "trapezoid"}  # on a mesh every quadrature is that of the control volumes
 _METHODS = (
@@ -16,11 +16,11 @@ LEARNING_RATE = 1e-3
 _BOUNDARY = (("mesh", "boundary"),)
 
 ON_MESHES = (
-    Evaluation("as-trained", "uniform mesh"),
-    Evaluation("random", "random points", view=(("mesh", "random"),)),
-    Evaluation("boundary", "boundary-refined", view=_BOUNDARY),
-    Evaluation("native", "uniform, interpolated", route="upsample"),
-    Evaluation("native-boundary", "refined, interpolated", route="upsample", view=_BOUNDARY),
+    replace(AS_TRAINED, label="uniform mesh"),
+    Way("random", "random points", view=(("mesh", "random"),)),
+    Way("boundary", "boundary-refined", view=_BOUNDARY),
+    Way("native", "uniform, interpolated", "native"),
+    Way("native-boundary", "refined, interpolated", "native", view=_BOUNDARY),
 )
 
 
@@ -51,7 +51,7 @@ STUDIES = (
         ),
         seeds=seeds(5),
         evaluations=ON_MESHES,
-        metrics=("weighted-relative-l2", "relative-l2"),
+        metric="weighted",
         notes=(
             "n² is the number of vertices. Every sample has a mesh of its own, in training and in the test; all models "
             "are trained on uniform meshes, and all meshes see the same instances.",

@@ -4,18 +4,12 @@ from dataclasses import replace
 
 from quadnorm.lab.studies.catalog.fno import EXTREME
 from quadnorm.lab.studies.catalog.parts import BLEND, INSTANCE, LAYER, QUAD, seeds, variant
-from quadnorm.lab.studies.study import AS_TRAINED, Desk, Evaluation, Method, Study, Variant
+from quadnorm.lab.studies.study import AS_TRAINED, TRANSFER, Desk, Method, Study, Variant, Way
 
-ANCHOR_NORMS = Evaluation("anchor-norms", "norms anchored", anchor="norms")
-ANCHOR_KERNELS = Evaluation("anchor-kernels", "other sums anchored", anchor="kernels")
-ANCHOR_ALL = Evaluation("anchor-all", "all anchored", anchor="all")
-UPSAMPLE_SPLINE = Evaluation(
-    "upsample-spline", "training grid, output by cubic spline", route="upsample", interpolation="spline"
-)
-UPSAMPLE_FOURIER = Evaluation(
-    "upsample-fourier", "training grid, output by zero-padding", route="upsample", interpolation="fourier"
-)
-CROP_PAD = Evaluation("crop-pad", "fixed band, cropped and padded", route="crop-pad", interpolation="fourier")
+ANCHOR_NORMS = Way("anchor-norms", "norms anchored", "anchored", "norms")
+ANCHOR_KERNELS = Way("anchor-kernels", "other sums anchored", "anchored", "kernels")
+NATIVE_FOURIER = Way("native-fourier", "run at the training grid, zero-padded", "native", "fourier")
+CROP_PAD = Way("crop-pad", "fixed band, cropped and padded", "crop-pad")
 
 _RESOLUTIONS = (32, 64, 128, 256)
 _COARSE = Desk(epochs=22, train=200, test=20, width=0.5)
@@ -57,10 +51,9 @@ STUDIES = (
             _attention("transolver", (LAYER,)),
         ),
         seeds=seeds(10),
-        evaluations=(AS_TRAINED, ANCHOR_NORMS, ANCHOR_KERNELS, ANCHOR_ALL),
-        models_of=("extreme-crossres",),
+        evaluations=(AS_TRAINED, ANCHOR_NORMS, ANCHOR_KERNELS, *TRANSFER[1:]),
         notes=(
-            "Anchoring keeps every spatial sum at the measure of the training grid; at 32² all four evaluations agree.",
+            "Anchoring keeps every spatial sum at the measure of the training grid; at 32² all ways agree.",
             "The FNO models are those of extreme-crossres; only the attention models are trained for this study.",
         ),
     ),
@@ -93,14 +86,10 @@ STUDIES = (
             ),
         ),
         seeds=seeds(10),
-        evaluations=(AS_TRAINED, ANCHOR_ALL, UPSAMPLE_SPLINE, UPSAMPLE_FOURIER, CROP_PAD),
-        models_of=("extreme-crossres",),
-        metrics=("relative-l2", "weighted-relative-l2", "residual-spectrum"),
+        evaluations=(*TRANSFER, NATIVE_FOURIER, CROP_PAD),
         notes=(
             "Running at the training grid and interpolating the output is the honest rival: on smooth outputs over "
             "nested grids it is as good.",
-            "The residual's energy spectrum tells an error of the model from content that the coarse grid cannot "
-            "carry.",
         ),
     ),
     Study(
@@ -116,10 +105,10 @@ STUDIES = (
                 (33, 65, 129, 257),
                 Desk(epochs=30, train=200, test=20, width=0.75),
                 name="fno",
+                last_activation=False,
             ),
         ),
         seeds=seeds(3),
-        evaluations=(AS_TRAINED, ANCHOR_ALL),
         notes=("One seed in the desk preset: a look, not a statistic.",),
         desk_seeds=1,
     ),

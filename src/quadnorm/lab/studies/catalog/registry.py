@@ -1,14 +1,23 @@
 """Every study by name, and the tables that are derived from them."""
 
+from dataclasses import replace
+
 from quadnorm._suggest import unknown
 from quadnorm.lab.studies.catalog import benchmark as catalog_benchmark
 from quadnorm.lab.studies.catalog import breadth as catalog_breadth
 from quadnorm.lab.studies.catalog import fno as catalog_fno
 from quadnorm.lab.studies.catalog import mesh, ours
-from quadnorm.lab.studies.study import Derived, Study
+from quadnorm.lab.studies.study import AS_TRAINED, TRANSFER, Derived, Study
+
+
+def _transferred(s: Study) -> Study:
+    """The study with every way of transfer, if it has other grids than those of training and names no ways itself."""
+    other = any(set(v.test) - set(v.train) for v in s.variants)
+    return replace(s, evaluations=TRANSFER) if other and s.evaluations == (AS_TRAINED,) else s
+
 
 _STUDIES: dict[str, Study] = {
-    s.name: s
+    s.name: _transferred(s)
     for s in (
         *catalog_fno.STUDIES,
         *catalog_benchmark.STUDIES,
@@ -111,7 +120,7 @@ def study(name: str) -> Study:
 
     >>> s = study("deep-crossres")
     >>> s.variants[0].operator_params
-    {'width': 48, 'modes': 12, 'layers': 8}
+    {'width': 48, 'modes': 12, 'layers': 8, 'last_activation': True}
     >>> s.variants[0].printed()["QuadNorm", 256].value
     4.17
     """

@@ -24,9 +24,17 @@ from importlib.resources import files
 from tomllib import loads
 
 from quadnorm._suggest import unknown
-from quadnorm.lab.studies.paper.table import Cell, Panel, Table
+from quadnorm.lab.studies.paper.table import PrintedCell, PrintedPanel, PrintedTable
 
-__all__ = ["NOT_EXPERIMENTAL", "Cell", "Panel", "Table", "paper_labels", "paper_table", "paper_tables"]
+__all__ = [
+    "NOT_EXPERIMENTAL",
+    "PrintedCell",
+    "PrintedPanel",
+    "PrintedTable",
+    "paper_labels",
+    "paper_table",
+    "paper_tables",
+]
 
 # In the order of the paper.
 _TABLES = [
@@ -85,21 +93,21 @@ def paper_labels() -> tuple[str, ...]:
 
 
 @cache
-def paper_table(label: str) -> Table:
+def paper_table(label: str) -> PrintedTable:
     """The table with this label; ``tab:`` may be left out.
 
     >>> paper_table("tab:extreme-crossres").errors()["QuadNorm", 256]
-    Cell(text='7.10 ± 0.23', bold=True)
+    PrintedCell(text='7.10 ± 0.23', bold=True)
     """
     name = label.removeprefix("tab:")
     if label in NOT_EXPERIMENTAL:
         raise ValueError(f"{label} is not kept as data: {NOT_EXPERIMENTAL[label]}")
     if name not in _TABLES:
         raise ValueError(unknown("table of the paper", label, _TABLES))
-    return Table.from_dict(loads(files(__name__).joinpath("tables", f"{name}.toml").read_text(encoding="utf-8")))
+    return PrintedTable.from_dict(loads(files(__name__).joinpath("tables", f"{name}.toml").read_text(encoding="utf-8")))
 
 
-def paper_tables() -> tuple[Table, ...]:
+def paper_tables() -> tuple[PrintedTable, ...]:
     """Every table with values, in the order of the paper.
 
     >>> len(paper_tables())

@@ -11,10 +11,10 @@ _INTERVAL = re.compile(r"\[(-?[\d.]+)%?(?:,| to) (-?[\d.]+)%?\]")
 
 
 @dataclass(frozen=True)
-class Cell:
+class PrintedCell:
     """One printed cell, without its bold marks.
 
-    >>> cell = Cell("18% [17 to 19%]")
+    >>> cell = PrintedCell("18% [17 to 19%]")
     >>> cell.value, cell.spread, cell.interval
     (18.0, None, (17.0, 19.0))
     """
@@ -23,7 +23,7 @@ class Cell:
     bold: bool = False
 
     @classmethod
-    def parse(cls, source: str) -> "Cell":
+    def parse(cls, source: str) -> "PrintedCell":
         """Of ``"**7.10 ± 0.23**"`` or any part in bold."""
         return cls(source.replace("**", ""), "**" in source)
 
@@ -60,22 +60,22 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Panel:
+class PrintedPanel:
     """Rows under one head. ``resolutions`` belong to the columns after the first, where those are errors."""
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[PrintedCell, ...], ...]
     resolutions: tuple[int, ...] = ()
     long: Mapping[str, Any] | None = None
 
-    def column(self, head: str) -> tuple[Cell, ...]:
+    def column(self, head: str) -> tuple[PrintedCell, ...]:
         """The cells under a column head."""
         if head not in self.columns:
             raise ValueError(f"no column {head!r} in panel {self.title!r}; it has {', '.join(self.columns)}")
         return tuple(row[self.columns.index(head)] for row in self.rows)
 
-    def errors(self) -> dict[tuple[str, int], Cell]:
+    def errors(self) -> dict[tuple[str, int], PrintedCell]:
         """The printed error of each (method, resolution); empty where the panel prints something else."""
         if self.long:
             return self._long_errors(**self.long)
@@ -83,10 +83,10 @@ class Panel:
 
     def _long_errors(
         self, native: int, native_column: str, resolution_column: str, error_column: str
-    ) -> dict[tuple[str, int], Cell]:
+    ) -> dict[tuple[str, int], PrintedCell]:
         """One row per (method, resolution), the native error in a column of its own and blanks for 'as above'."""
         at = self.columns.index
-        found: dict[tuple[str, int], Cell] = {}
+        found: dict[tuple[str, int], PrintedCell] = {}
         method = ""
         for row in self.rows:
             method = row[0].text or method
@@ -97,13 +97,13 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Table:
+class PrintedTable:
     """A table of the paper; see :mod:`quadnorm.lab.studies.paper` for the meaning of the fields."""
 
     label: str
     caption: str
     unit: str
-    panels: tuple[Panel, ...]
+    panels: tuple[PrintedPanel, ...]
     train: tuple[int, ...] = ()
     seeds: int | None = None
     seeds_stated: bool = True
@@ -114,13 +114,13 @@ class Table:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "Table":
+    def from_dict(cls, data: Mapping[str, Any]) -> "PrintedTable":
         """Of a table's file."""
         panels = tuple(
-            Panel(
+            PrintedPanel(
                 title=p.get("title", ""),
                 columns=tuple(p["columns"]),
-                rows=tuple(tuple(Cell.parse(cell) for cell in row) for row in p["rows"]),
+                rows=tuple(tuple(PrintedCell.parse(cell) for cell in row) for row in p["rows"]),
                 resolutions=tuple(p.get("resolutions", ())),
                 long=p.get("long"),
             )
@@ -130,18 +130,18 @@ class Table:
         plain["panels"] = panels
         return cls(**plain)
 
-    def panel(self, title: str) -> Panel:
+    def panel(self, title: str) -> PrintedPanel:
         """The panel with this title."""
         for panel in self.panels:
             if panel.title == title:
                 return panel
         raise ValueError(f"{self.label} has no panel {title!r}; it has {', '.join(repr(p.title) for p in self.panels)}")
 
-    def errors(self, panel: str | None = None) -> dict[tuple[str, int], Cell]:
+    def errors(self, panel: str | None = None) -> dict[tuple[str, int], PrintedCell]:
         """Printed errors by (method, resolution), of one panel or of all where no two panels share a key."""
         if panel is not None:
             return self.panel(panel).errors()
-        found: dict[tuple[str, int], Cell] = {}
+        found: dict[tuple[str, int], PrintedCell] = {}
         for part in self.panels:
             more = part.errors()
             if found.keys() & more.keys():

@@ -24,8 +24,7 @@ from quadnorm.lab.analysis.tables.derived.cells import (
 from quadnorm.lab.analysis.tables.derived.statistics import equivalence, error_decomposition, model_scaling
 from quadnorm.lab.analysis.tables.table import Cell, Panel, Table, summary_cell
 from quadnorm.lab.studies import derived, derived_names, paper_table
-from quadnorm.lab.studies.paper import Cell as Printed
-from quadnorm.lab.studies.paper import Table as PrintedTable
+from quadnorm.lab.studies.paper import PrintedCell, PrintedTable
 
 
 def derived_table(name: str, roots: Path | Sequence[Path] | Library) -> Table:
@@ -58,7 +57,7 @@ def table_names() -> tuple[str, ...]:
     return tuple(_BUILDERS)
 
 
-def _bootstrap_row(library: Library, place: Place, row: Sequence[Printed], texts: int, error: bool) -> Row:
+def _bootstrap_row(library: Library, place: Place, row: Sequence[PrintedCell], texts: int, error: bool) -> Row:
     c = compare_at(library, place)
     head = text_cells(row, texts)
     value, interval = row[-2], row[-1]

@@ -17,7 +17,7 @@ from quadnorm.lab.analysis.tables.derived.cells import (
 )
 from quadnorm.lab.analysis.tables.derived.rows import SIZES
 from quadnorm.lab.analysis.tables.table import Cell, Panel, summary_cell
-from quadnorm.lab.studies.paper import Table as PrintedTable
+from quadnorm.lab.studies.paper import PrintedTable
 
 
 def model_scaling(library: Library, printed: PrintedTable) -> list[Panel]:

@@ -1,4 +1,4 @@
-"""A few processes that run many cases: forked once per size and test module, each case on all of them."""
+"""A few processes that run many cases: started once per size and test module, each case on all of them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ LIMIT = 60.0  # seconds for one case
 
 
 class Ranks:
-    """``world`` forked processes in one gloo group."""
+    """``world`` processes in one gloo group."""
 
     def __init__(self, world: int, timeout: float = 20.0) -> None:
         self.world = world
         self.folder = tempfile.mkdtemp()
-        context = multiprocessing.get_context("fork")
+        # Forked from a server that has imported everything and started nothing.
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["tests.parallel.ranks", "quadnorm.adapt", "quadnorm.parallel"])
         self.pipes, self.processes = [], []
         for rank in range(world):
             here, there = context.Pipe()
@@ -48,6 +50,7 @@ class Ranks:
                 if not results[rank][0]:
                     end = min(end, time.monotonic() + 1)  # the others may wait for it
         failed = [f"rank {r}: {text}" for r, (good, text) in enumerate(results) if not good]
+        failed.sort(key=lambda text: "RankLostError" in text or "no answer" in text)  # the cause first
         if failed:
             self.close()  # the others may be waiting for the one that failed
             raise AssertionError("\n".join(failed))
@@ -65,6 +68,7 @@ class Ranks:
 
 def _serve(rank: int, world: int, store: str, pipe: Any, timeout: float) -> None:
     torch.set_num_threads(1)
+    os.environ["QUADNORM_KERNEL"] = "torch"  # nothing to compile in every process
     limit = timedelta(seconds=timeout)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world, timeout=limit)
     while True:
@@ -83,7 +87,7 @@ _POOLS: dict[int, Ranks] = {}
 
 
 def run(world: int, case: Any, **options: Any) -> list[Any]:
-    """Run a case on ``world`` processes, forked when they are first asked for."""
+    """Run a case on ``world`` processes, started when they are first asked for."""
     if world not in _POOLS or not _POOLS[world].alive:
         _POOLS[world] = Ranks(world)
     return _POOLS[world].run(case, **options)

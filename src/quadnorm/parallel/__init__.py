@@ -4,5 +4,6 @@
 from quadnorm.parallel.collectives import RankLostError, parts, spread, total
 from quadnorm.parallel.shard import shard, unshard
 from quadnorm.parallel.split import Split, single
+from quadnorm.parallel.traffic import Traffic
 
-__all__ = ["RankLostError", "Split", "parts", "shard", "single", "spread", "total", "unshard"]
+__all__ = ["RankLostError", "Split", "Traffic", "parts", "shard", "single", "spread", "total", "unshard"]

@@ -24,16 +24,22 @@ class Layout:
 
 
 def entered(
-    split: Split, args: tuple[Any, ...], kwargs: dict[str, Any], first: int
+    split: Split, args: tuple[Any, ...], kwargs: dict[str, Any], first: int, grid: tuple[int, ...] | None = None
 ) -> tuple[Layout | None, Part, tuple[Any, ...], dict[str, Any]]:
-    """The layout of a DTensor input (None for local tensors), this rank's part, and the arguments as local tensors."""
+    """The layout of a DTensor input (None for local tensors), this rank's part, and the arguments as local tensors.
+
+    ``first`` is the first spatial dimension of the input; ``grid`` the whole grid's shape, of samples in a row.
+    """
     x = args[0] if args else next(iter(kwargs.values()))
     if not isinstance(x, Tensor):
         raise TypeError(f"expected this rank's samples as the first argument, a tensor, got {type(x).__name__}")
     last = 1 if first == 1 else 0  # channels last
     if not isinstance(x, DTensor):
         local = tuple(x.shape[first : x.ndim - last])
-        return None, split.resolve(local), tuple(map(_local, args)), {k: _local(v) for k, v in kwargs.items()}
+        part = split.resolve(local) if grid is None else split.part_of(grid)
+        return None, part, tuple(map(_local, args)), {k: _local(v) for k, v in kwargs.items()}
+    if grid is not None:
+        raise ValueError("samples in a row come as local tensors: a DTensor would cut the rows anywhere")
     spatial = tuple(x.shape[first : x.ndim - last])
     _check(split, x, first, len(spatial))
     layout = Layout(x.device_mesh, tuple(x.placements), x.shape[0], spatial, first)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from quadnorm.measures import Blend
@@ -139,6 +139,22 @@ class TransolverOnShards(Transolver):
         for block in self.blocks:
             v = block(v, s)
         return s.restore(affine(v, self.head.weight, self.head.bias), coordinates is not None)
+
+
+class PointwiseConvOnShards(nn.Module):
+    """A convolution with kernels of one sample: any shard will do, but torch refuses an empty one."""
+
+    _split: Split
+    complete: ClassVar[tuple[str, ...]] = ()
+    out_channels: int
+
+    def forward(self, x: Tensor) -> Tensor:
+        """W x + b at this rank's samples."""
+        if x.numel():
+            y: Tensor = super().forward(x)  # type: ignore[misc]
+            return y
+        nothing = sum(p.sum() * 0 for p in self.parameters())
+        return (x.sum() + nothing).expand(x.shape[0], self.out_channels, *x.shape[2:])
 
 
 class GalerkinBlockOnShards(GalerkinBlock):

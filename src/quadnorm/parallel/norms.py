@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from quadnorm.measures import Blend, Measure, Separable
+from quadnorm.measures import Blend, Grid, Measure, Separable
 from quadnorm.norms import QuadNorm
 from quadnorm.norms.baselines.bands import RIBandNorm, SpectralNorm
 from quadnorm.norms.baselines.learned import LearnableQuad, ResConditioned
@@ -16,6 +16,8 @@ from quadnorm.norms.layout import from_channels_first, to_channels_first
 from quadnorm.parallel import given, measure
 from quadnorm.parallel.split import Part, Split
 from quadnorm.parallel.statistics import Options, accumulator, normalize
+
+COUNTING = Grid("counting")
 
 
 class NormOnShards(QuadNorm):
@@ -140,10 +142,33 @@ class ResConditionedOnShards(NormOnShards):
         return torch.addcmul(y + t, s, y)
 
 
+class TorchNormOnShards(nn.Module):
+    """``nn.GroupNorm`` and ``nn.InstanceNorm``, also anchored ones: under their ``measure``, by default counting."""
+
+    _split: Split
+    complete: ClassVar[tuple[str, ...]] = ("weight", "bias")
+    weight: nn.Parameter | None
+    bias: nn.Parameter | None
+    eps: float
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalize this rank's samples, (B, C, *local)."""
+        m: Measure = getattr(self, "measure", COUNTING)
+        part = self._split.resolve(x.shape[2:])
+        w = measure.local_weights(m, part, x.device, accumulator(x)).reshape(1, -1)
+        groups = int(getattr(self, "num_groups", x.shape[1]))
+        options = Options(groups, self.eps, True, measure.masses(m, part)[:, None], self._split.group)
+        return normalize(x, w, self.weight, self.bias, options)
+
+
 NORMS: dict[type[nn.Module], type[nn.Module] | str] = {
     SpectralNorm: "it whitens all modes of the whole field, which no rank holds",
     RIBandNorm: "it filters the whole field into bands, which no rank holds",
     LearnableQuad: LearnableQuadOnShards,
     ResConditioned: ResConditionedOnShards,
     QuadNorm: NormOnShards,
+    nn.GroupNorm: TorchNormOnShards,
+    nn.InstanceNorm1d: TorchNormOnShards,
+    nn.InstanceNorm2d: TorchNormOnShards,
+    nn.InstanceNorm3d: TorchNormOnShards,
 }

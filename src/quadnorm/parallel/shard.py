@@ -38,7 +38,6 @@ RULES: dict[type[nn.Module], type[nn.Module] | str] = {
     GalerkinBlock: models.GalerkinBlockOnShards,
     Transolver: models.TransolverOnShards,
     TransolverBlock: models.TransolverBlockOnShards,
-    nn.GroupNorm: _COUNTS,
     nn.modules.batchnorm._NormBase: _COUNTS,
     nn.modules.pooling._AdaptiveAvgPoolNd: "it averages over the samples of one rank",
     nn.modules.pooling._AdaptiveMaxPoolNd: "it picks from the samples of one rank",
@@ -119,8 +118,11 @@ def unshard(model: M) -> M:
 
 
 def _rule(module: nn.Module) -> type[nn.Module] | str | None:
-    if isinstance(module, nn.modules.conv._ConvNd) and any(k != 1 for k in module.kernel_size):
-        return _NEIGHBOURS
+    if isinstance(module, nn.modules.conv._ConvNd):
+        plain = all(k == 1 for k in (*module.kernel_size, *module.stride)) and not any(module.padding)
+        return models.PointwiseConvOnShards if plain else _NEIGHBOURS
+    if getattr(module, "track_running_stats", False):
+        return "its running statistics would be those of one rank"
     if isinstance(module, (nn.LayerNorm, nn.RMSNorm)) and len(module.normalized_shape) > 1:
         return _COUNTS
     for base in type(module).__mro__:
@@ -150,7 +152,8 @@ class Entrance(Unit):
         """As the module's own, on this rank's part."""
         split = self._split
         first = 1 if kwargs.get("coordinates") is not None or (len(args) > 1 and _on_points(self)) else _first(self)
-        layout, part, args, kwargs = entered(split, args, kwargs, first)
+        grid = getattr(self, "layout", None)
+        layout, part, args, kwargs = entered(split, args, kwargs, first, grid if isinstance(grid, tuple) else None)
         with split.at(part), summed_gradients(self, split.group):
             y = super(Unit, self).forward(*args, **kwargs)  # type: ignore[misc]
         return left(y, layout)

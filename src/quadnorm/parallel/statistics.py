@@ -60,7 +60,7 @@ def formula(x: Tensor, w: Tensor, weight: Tensor | None, bias: Tensor | None, o:
     B, C = x.shape[:2]
     N, D = w.shape[-1], C // o.groups
     xs = x.reshape(B, o.groups, D, N).to(accumulator(x))
-    ws = w.reshape(-1, 1, 1, N)
+    ws = w.reshape(w.shape[0], 1, 1, N)
     mass = _constant(o.masses, x)  # (P, 1 or B)
     if o.centre:
         base = _pivot(xs, w).detach()
@@ -70,7 +70,7 @@ def formula(x: Tensor, w: Tensor, weight: Tensor | None, bias: Tensor | None, o:
         second = ((d - m.to(d.dtype)).square() * ws).sum((2, 3), keepdim=True).double() / D
         packet = [(m + base.double()).reshape(B, -1), second.reshape(B, -1)]
         if w.requires_grad:
-            packet.append(here.reshape(-1, 1).expand(B, 1))
+            packet.append(here.reshape(w.shape[0], 1).expand(B, 1))
         gathered = parts(torch.cat(packet, 1), o.group)  # (P, B, 2G or 2G + 1)
         means, seconds = gathered[..., : o.groups], gathered[..., o.groups : 2 * o.groups]
         W = gathered[..., 2 * o.groups :] if w.requires_grad else mass.unsqueeze(-1)

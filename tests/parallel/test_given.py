@@ -67,7 +67,11 @@ def test_weights_may_require_grad() -> None:
 def case_bad_weights(rank: int, world: int) -> None:
     layer = shard(qn.QuadNorm(4), world_group(), size=6)
     x = torch.randn(1, 4, 3)
-    for value, match in ((-1.0, "must not be negative"), (torch.nan, "NaN"), (0.0, "all weights of all ranks are zero")):
+    for value, match in (
+        (-1.0, "must not be negative"),
+        (torch.nan, "NaN"),
+        (0.0, "all weights of all ranks are zero"),
+    ):
         w = torch.full((3,), value if rank == 1 else 0.0)
         with pytest.raises(ValueError, match=match):  # on every rank, although only one of them was given it
             layer(x, weights=w)

@@ -46,10 +46,12 @@ class SliceAttentionOnShards(SliceAttention):
     """Σ w s x and Σ w s of all ranks: B·G·(C + 1) numbers forward, B·G·C backward."""
 
     _split: Split
-    complete: ClassVar[tuple[str, ...]] = tuple(f"{m}.{p}" for m in ("query", "key", "value", "out") for p in ("weight", "bias"))
+    complete: ClassVar[tuple[str, ...]] = tuple(
+        f"{m}.{p}" for m in ("query", "key", "value", "out") for p in ("weight", "bias")
+    )
 
     def tokens(self, x: Tensor, s: Tensor, weights: Tensor | None, ndim: int) -> Tensor:
-        """t of the whole field, on every rank."""
+        """T of the whole field, on every rank."""
         assert weights is not None
         split = self._split
         count: Tensor | float

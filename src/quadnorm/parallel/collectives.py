@@ -130,7 +130,7 @@ def totals(tensors: list[Tensor], group: dist.ProcessGroup) -> list[Tensor]:
     for dtype in dict.fromkeys(t.dtype for t in real):
         chosen = [i for i, t in enumerate(real) if t.dtype == dtype]
         flat = total(torch.cat([real[i].reshape(-1) for i in chosen]), group)
-        for i, piece in zip(chosen, flat.split([real[i].numel() for i in chosen]), strict=True):
+        for i, piece in zip(chosen, torch.split(flat, [real[i].numel() for i in chosen]), strict=True):
             summed[i] = piece.reshape(real[i].shape)
     return [torch.view_as_complex(s) if t.is_complex() else s for s, t in zip(summed, tensors, strict=True)]
 

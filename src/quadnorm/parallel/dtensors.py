@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
+from torch import Size, Tensor
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
@@ -60,12 +60,13 @@ def left(y: Any, layout: Layout | None) -> Any:
         shape: tuple[int, ...] = (layout.batch, channels, *layout.spatial)
     else:
         shape = (layout.batch, *layout.spatial, channels)
-    stride, step = [], 1
+    stride: list[int] = []
+    step = 1
     for n in reversed(shape):
         stride.insert(0, step)
         step *= n
     return DTensor.from_local(
-        y.contiguous(), layout.mesh, layout.placements, run_check=False, shape=shape, stride=tuple(stride)
+        y.contiguous(), layout.mesh, layout.placements, run_check=False, shape=Size(shape), stride=tuple(stride)
     )
 
 

@@ -1,4 +1,4 @@
-"""Weights and nodes of one rank's part: slices of the whole grid's, without ever building those where it can be helped."""
+"""Weights and nodes of one rank's part: slices of the whole grid's, which are not built where it can be helped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLACES = TensorCache(64 * 2**20)
 
 
 def local_weights(measure: Measure, part: Part, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """This rank's slice of the whole grid's weights, of the part's shape; all ranks' together sum to 1."""
+    """One rank's slice of the whole grid's weights, of the part's shape; all ranks' together sum to 1."""
     if torch.compiler.is_compiling():
         return _weights(measure, part).to(device=device, dtype=dtype)
     key = (measure, part, device, dtype)

@@ -56,9 +56,7 @@ class FNOBlockOnShards(FNOBlock):
         return (F.softplus(self.gain) * torch.sqrt(of_v / (of_u + eps))).view(-1, 1, 1)
 
 
-def samples_here(
-    model: Any, x: Tensor, coordinates: Any, weights: Any, norm_weights: Any, mask: Any = None
-) -> Samples:
+def samples_here(model: Any, x: Tensor, coordinates: Any, weights: Any, norm_weights: Any, mask: Any = None) -> Samples:
     """``Samples.of`` for this rank's samples of a grid, or for its points."""
     split: Split = model._split
     m, channels = model.measure, model.in_channels
@@ -66,7 +64,9 @@ def samples_here(
         raise ValueError("norm_weights are for scattered points; on a grid give the norm a measure of its own")
     scattered = coordinates is not None
     field = x.transpose(1, 2) if scattered else x.flatten(2)
-    expected = x.ndim == 3 and x.shape[2] == channels if scattered else x.ndim == model.dim + 2 and x.shape[1] == channels
+    expected = (
+        x.ndim == 3 and x.shape[2] == channels if scattered else x.ndim == model.dim + 2 and x.shape[1] == channels
+    )
     if not expected:
         want = f"(batch, N, {channels})" if scattered else f"(batch, {channels}, {', '.join(['n'] * model.dim)})"
         raise ValueError(f"got input of shape {tuple(x.shape)}, expected {want}")
@@ -151,7 +151,7 @@ class PointwiseConvOnShards(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """W x + b at this rank's samples."""
         if x.numel():
-            y: Tensor = super().forward(x)  # type: ignore[misc]
+            y: Tensor = super().forward(x)
             return y
         nothing = sum(p.sum() * 0 for p in self.parameters())
         return (x.sum() + nothing).expand(x.shape[0], self.out_channels, *x.shape[2:])

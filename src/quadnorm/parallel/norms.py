@@ -32,7 +32,9 @@ class NormOnShards(QuadNorm):
         if isinstance(layout, tuple):  # tokens in a row: the layout is the whole grid's
             layout = self._split.part_of(layout).local
         if layout != "first" and x.numel() == 0:
-            y = x.movedim(-1, 1).reshape(x.shape[0], x.shape[-1], *(layout if isinstance(layout, tuple) else x.shape[1:-1]))
+            y = x.movedim(-1, 1).reshape(
+                x.shape[0], x.shape[-1], *(layout if isinstance(layout, tuple) else x.shape[1:-1])
+            )
         else:
             y = to_channels_first(x, layout)
         part = self._split.resolve(y.shape[2:])
@@ -73,7 +75,7 @@ class NormOnShards(QuadNorm):
             return 1.0
         if not isinstance(self._measure, Blend):
             return 0.0
-        logit: nn.Parameter | None = self._parameters.get("alpha_logit")  # type: ignore[assignment]
+        logit: nn.Parameter | None = self._parameters.get("alpha_logit")
         return self._measure.alpha if logit is None else logit.sigmoid()
 
     def _of_measure(self, x: Tensor, part: Part, dtype: torch.dtype) -> tuple[Tensor, Tensor, bool]:

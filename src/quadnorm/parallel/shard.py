@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, TypeVar
 
 import torch.distributed as dist
@@ -46,6 +45,8 @@ RULES: dict[type[nn.Module], type[nn.Module] | str] = {
     nn.Upsample: _NEIGHBOURS,
     nn.MultiheadAttention: "it compares every sample with every other",
 }
+
+_CLASSES: dict[tuple[type[nn.Module], bool], type[nn.Module]] = {}
 
 
 def shard(
@@ -93,12 +94,10 @@ def shard(
     if wrong:
         raise ValueError("the model cannot work on shards:\n" + "\n".join(wrong))
     for _, module, rule in rules:
-        if module is model:
-            module.__class__ = _sharded(type(module), rule, True)
-        elif rule is not None:
-            module.__class__ = _sharded(type(module), rule, False)
         if module is model or rule is not None:
-            module._split = split  # type: ignore[assignment]
+            kind: Any = _sharded(type(module), rule, module is model)
+            module.__class__ = kind
+            module._split = split
     return model
 
 
@@ -140,9 +139,9 @@ class Unit(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """As the module's own."""
         if not isinstance(self, FSDPModule):
-            return super().forward(*args, **kwargs)  # type: ignore[misc]
+            return super().forward(*args, **kwargs)
         with summed_gradients(self, self._split.group):
-            return super().forward(*args, **kwargs)  # type: ignore[misc]
+            return super().forward(*args, **kwargs)
 
 
 class Entrance(Unit):
@@ -155,7 +154,7 @@ class Entrance(Unit):
         grid = getattr(self, "layout", None)
         layout, part, args, kwargs = entered(split, args, kwargs, first, grid if isinstance(grid, tuple) else None)
         with split.at(part), summed_gradients(self, split.group):
-            y = super(Unit, self).forward(*args, **kwargs)  # type: ignore[misc]
+            y = super(Unit, self).forward(*args, **kwargs)
         return left(y, layout)
 
 
@@ -168,8 +167,10 @@ def _first(module: nn.Module) -> int:
     return 2 if getattr(module, "layout", "first") == "first" else 1
 
 
-@cache
-def _sharded(kind: type[nn.Module], rule: type[nn.Module] | None, root: bool) -> type[nn.Module]:
-    bases = (Entrance if root else Unit, *(() if rule is None else (rule,)), kind)
-    body = {"__module__": kind.__module__, "__doc__": kind.__doc__, "before": kind}
-    return type(f"Sharded{kind.__name__}", bases, body)
+def _sharded(kind: type[nn.Module], rule: Any, root: bool) -> type[nn.Module]:
+    """The class of a module on shards, one for each kind."""
+    if (kind, root) not in _CLASSES:
+        bases = (Entrance if root else Unit, *(() if rule is None else (rule,)), kind)
+        body = {"__module__": kind.__module__, "__doc__": kind.__doc__, "before": kind}
+        _CLASSES[kind, root] = type(f"Sharded{kind.__name__}", bases, body)
+    return _CLASSES[kind, root]

@@ -57,7 +57,7 @@ class SpectralConvOnShards(SpectralConv):
             return self._synthesised(made, constant, synthesis, part, x.shape[0]).to(x.dtype)
 
     def _matrices_here(self, part: Part, device: torch.device, dtype: torch.dtype) -> tuple[Matrices, Matrices]:
-        """This rank's columns of the whole grid's cosines and sines."""
+        """The columns, here, of the whole grid's cosines and sines."""
         axes = list(zip(self._waves, part.shape, self.modes.tops, strict=True))
         role = "analysis" if self._full is None else "plain"
         roles = ["plain"] * (len(axes) - 1) + ["half"]

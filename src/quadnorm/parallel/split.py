@@ -51,7 +51,7 @@ class Part:
 
     @property
     def mine(self) -> tuple[Range, ...]:
-        """This rank's range along every axis."""
+        """The range along every axis on this rank."""
         return self.ranges[self.rank]
 
     @property
@@ -69,7 +69,7 @@ class Part:
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        """This rank's part as an index into the whole grid."""
+        """The part as an index into the whole grid."""
         return tuple(slice(a, b) for a, b in self.mine)
 
 
@@ -110,7 +110,7 @@ class Split:
         return self  # a copy of the model runs on the same ranks
 
     def part_of(self, shape: Sequence[int], extents: Sequence[Extent] | None = None) -> Part:
-        """This rank's part of a grid of ``shape``, cut as ``extents`` say for each split axis, else as Shard does."""
+        """The part here of a grid of ``shape``, cut as ``extents`` say for each split axis, else as Shard does."""
         axes = self._axes(len(shape))
         given = tuple(
             None if e is None or isinstance(e, int) else tuple(e) for e in (extents or self.size or [None] * len(axes))
@@ -179,7 +179,7 @@ class Split:
             self._now, self.memo = before, kept
 
     def take(self, x: Tensor, first: int = 2) -> Tensor:
-        """This rank's part of a whole tensor whose spatial axes begin at ``first`` and are as many as are left.
+        """The part here of a whole tensor whose spatial axes begin at ``first`` and are as many as are left.
 
         >>> split = Split(single(), axis=0)
         >>> split.take(torch.zeros(1, 1, 4, 5)).shape
@@ -240,6 +240,6 @@ def _sizes(size: Any, counts: tuple[int, ...]) -> tuple[Extent, ...] | None:
 def single() -> dist.ProcessGroup:
     """A process group of this process alone, for trying things out; the default group if there is one."""
     if not dist.is_initialized():
-        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        dist.init_process_group("gloo", store=torch._C._distributed_c10d.HashStore(), rank=0, world_size=1)
     group: dist.ProcessGroup = dist.new_group([dist.get_rank()])
     return group

@@ -6,9 +6,9 @@ last bit:
 
 .. math:: \mu = \sum_r W_r\,\mu_r, \qquad v = \sum_r M_r + W_r\,(\mu_r - \mu)^2 .
 
-Nothing is a difference of large squares, and means travel as float64: an offset of 10⁶ costs no digits. Without centring
-v = Σ_r M_r is a plain all-reduce. The derivative needs Σh and Σhŷ of every group (h = γg) and the sums that are γ's and
-β's gradients: 2·B·G + 2·C numbers in one all-reduce, see :mod:`quadnorm.norms.kernels.formula`.
+Nothing is a difference of large squares, and means travel as float64: an offset of 10⁶ costs no digits. Without
+centring v = Σ_r M_r is a plain all-reduce. The derivative needs Σh and Σhŷ of every group (h = γg) and the sums that are
+γ's and β's gradients: 2·B·G + 2·C numbers in one all-reduce, see :mod:`quadnorm.norms.kernels.formula`.
 """
 
 from __future__ import annotations
@@ -84,10 +84,9 @@ def formula(x: Tensor, w: Tensor, weight: Tensor | None, bias: Tensor | None, o:
     used = [t for t in (rstd, mean, weight, bias) if t is not None]
     copies = iter(spread(*used, group=o.group))
     rstd = next(copies).reshape(B, -1, 1, 1)
-    if mean is None:
-        y = xs * rstd
-    else:
-        y = (d - (next(copies).reshape(B, -1, 1, 1) - base.double()).to(d.dtype)) * rstd
+    if mean is not None:
+        xs = d - (next(copies).reshape(B, -1, 1, 1) - base.double()).to(d.dtype)
+    y = xs * rstd
     if weight is not None:
         y = y * next(copies).reshape(1, o.groups, D, 1)
     if bias is not None:
@@ -112,9 +111,7 @@ def _constant(masses: Tensor, x: Tensor) -> Tensor:
 
 class _Norm(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, w: Tensor, weight: Tensor | None, bias: Tensor | None, options: Options
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, w: Tensor, weight: Tensor | None, bias: Tensor | None, options: Options) -> Tensor:
         stats = _statistics(x, w, options)
         ctx.save_for_backward(x, w, weight, bias, *stats)
         ctx.options = options
@@ -130,7 +127,9 @@ class _Norm(torch.autograd.Function):
             grads = iter(torch.autograd.grad(formula(*given, options), wanted, g, create_graph=True))
             return *(next(grads) if need else None for need in ctx.needs_input_grad[:4]), None
         with torch.autocast(x.device.type, enabled=False):
-            dx, dw, dweight, dbias = _gradient(g, x, w, weight, bias is not None, stats, options, ctx.needs_input_grad[1])
+            dx, dw, dweight, dbias = _gradient(
+                g, x, w, weight, bias is not None, stats, options, ctx.needs_input_grad[1]
+            )
         return dx, dw, dweight, dbias, None
 
 
@@ -228,7 +227,7 @@ def _gradient(
     shares += [sums[1].sum(0)] if weight is not None else []
     shares += [sums[0].sum(0)] if has_bias else []
     summed = all_sum(torch.cat(shares), o.group)
-    h_all, *rest = summed.split([s.numel() for s in shares])
+    h_all, *rest = torch.split(summed, [s.numel() for s in shares])
     h = h_all.reshape(-1, B, o.groups)
     h = h if o.centre else torch.cat([torch.zeros_like(h), h])
     dweight = rest.pop(0) if weight is not None else None

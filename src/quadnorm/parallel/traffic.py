@@ -8,6 +8,8 @@ from typing import Any
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+_SILENT = ("wait_tensor", "barrier", "monitored_barrier")
+
 
 @dataclass(frozen=True)
 class Message:
@@ -18,7 +20,7 @@ class Message:
     bytes: int
 
 
-class Traffic(TorchDispatchMode):
+class Traffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A list of the collectives that were called inside a ``with`` block, forward and backward alike.
 
     Complex numbers count as two. Works with any backend, also with the ``fake`` one, on which a single process can
@@ -35,7 +37,7 @@ class Traffic(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.messages: list[Message] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -43,7 +45,7 @@ class Traffic(TorchDispatchMode):
         name = func.name() if hasattr(func, "name") else str(func)
         space, _, op = name.partition("::")
         op = op.split(".")[0]
-        if space in ("_c10d_functional", "c10d") and op.rstrip("_") not in ("wait_tensor", "barrier", "monitored_barrier"):
+        if space in ("_c10d_functional", "c10d") and op.rstrip("_") not in _SILENT:
             tensors = [t for t in _tensors(args) if t.numel()]
             sent = tensors[-1:] if op.startswith("_allgather_base") else tensors
             numbers = sum(t.numel() * (2 if t.is_complex() else 1) for t in sent)

@@ -7,8 +7,8 @@ last bit:
 .. math:: \mu = \sum_r W_r\,\mu_r, \qquad v = \sum_r M_r + W_r\,(\mu_r - \mu)^2 .
 
 Nothing is a difference of large squares, and means travel as float64: an offset of 10⁶ costs no digits. Without
-centring v = Σ_r M_r is a plain all-reduce. The derivative needs Σh and Σhŷ of every group (h = γg) and the sums that are
-γ's and β's gradients: 2·B·G + 2·C numbers in one all-reduce, see :mod:`quadnorm.norms.kernels.formula`.
+centring v = Σ_r M_r is a plain all-reduce. The derivative needs Σh and Σhŷ of every group (h = γg) and the sums that
+are γ's and β's gradients: 2·B·G + 2·C numbers in one all-reduce, see :mod:`quadnorm.norms.kernels.formula`.
 """
 
 from __future__ import annotations

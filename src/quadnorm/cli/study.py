@@ -16,6 +16,12 @@ Name = Annotated[str, typer.Argument(help="The study's name, as in `quadnorm stu
 Preset = Annotated[str, typer.Option(help="smoke (seconds), desk (minutes on two cores) or paper (its budget).")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder of the records.")]
 Seeds = Annotated[str | None, typer.Option(help="How many seeds (3) or which (0,2,5); default: the preset's.")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Changes: samples.train=100 epochs=5 method.mode=layer problem.placement=cell operator.width=8"
+    ),
+]
 Methods = Annotated[list[str] | None, typer.Option("--method", "-m", help="Only this method; may be repeated.")]
 
 
@@ -37,7 +43,12 @@ def list_studies(preset: Preset = "desk") -> None:
 
 @app.command()
 def plan(
-    name: Name, preset: Preset = "desk", seeds: Seeds = None, method: Methods = None, out: Out = Path("results")
+    name: Name,
+    changes: Changes = None,
+    preset: Preset = "desk",
+    seeds: Seeds = None,
+    method: Methods = None,
+    out: Out = Path("results"),
 ) -> None:
     """Say what would run: every run, whether its record is there, and an estimate of the time."""
     from rich.console import Console
@@ -46,7 +57,7 @@ def plan(
     from quadnorm.lab.studies import estimate
     from quadnorm.lab.studies.records import complete, tasks_of
 
-    s = _study(name, preset, seeds, method)
+    s = _study(name, changes, preset, seeds, method)
     made = Table("run", "epochs", "grids", "record")
     for task in tasks_of(s).values():
         grids = ", ".join(str(n) for n in task.grids)
@@ -62,6 +73,7 @@ def plan(
 @app.command()
 def run(
     name: Name,
+    changes: Changes = None,
     preset: Preset = "desk",
     seeds: Seeds = None,
     method: Methods = None,
@@ -81,7 +93,7 @@ def run(
     from quadnorm.lab.studies.records import complete, folder_of, tasks_of
     from quadnorm.lab.studies.runner import run_study
 
-    s = _study(name, preset, seeds, method)
+    s = _study(name, changes, preset, seeds, method)
     if not resume:
         for task in tasks_of(s).values():
             if not complete(out, task):
@@ -95,6 +107,7 @@ def run(
 @app.command()
 def show(
     name: Name,
+    changes: Changes = None,
     preset: Preset = "desk",
     seeds: Seeds = None,
     method: Methods = None,
@@ -102,7 +115,7 @@ def show(
     allow_mixed: Annotated[bool, typer.Option(help="Show records of different code versions side by side.")] = False,
 ) -> None:
     """Show a study's table from its records, beside what the paper printed."""
-    _show(_study(name, preset, seeds, method), out, allow_mixed)
+    _show(_study(name, changes, preset, seeds, method), out, allow_mixed)
 
 
 def _show(s: Any, out: Path, allow_mixed: bool) -> None:
@@ -111,8 +124,9 @@ def _show(s: Any, out: Path, allow_mixed: bool) -> None:
     study_table(s, out, allow_mixed=allow_mixed).terminal()
 
 
-def _study(name: str, preset: str, seeds: str | None, methods: list[str] | None) -> Any:
+def _study(name: str, changes: list[str] | None, preset: str, seeds: str | None, methods: list[str] | None) -> Any:
     from quadnorm.lab.studies import study
+    from quadnorm.lab.studies.overrides import changed
     from quadnorm.lab.studies.runner import select
 
     s = study(name).at(preset)
@@ -125,7 +139,7 @@ def _study(name: str, preset: str, seeds: str | None, methods: list[str] | None)
         chosen = list(dict.fromkeys(numbers)) if "," in seeds else list(range(numbers[0]))
         if any(n < 0 for n in numbers):
             raise ValueError(f"cannot use --seeds {seeds!r}; seeds and their number are not negative")
-    return select(s, chosen, methods or None)
+    return changed(select(s, chosen, methods or None), changes or [])
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from quadnorm.lab.studies.catalog.registry import derived, derived_names, study, study_names
 from quadnorm.lab.studies.estimate import Estimate, estimate
+from quadnorm.lab.studies.overrides import changed
 from quadnorm.lab.studies.paper import paper_labels, paper_table, paper_tables
 from quadnorm.lab.studies.study import Budget, Derived, Desk, Method, Run, Study, Variant, Way
 
@@ -15,6 +16,7 @@ __all__ = [
     "Study",
     "Variant",
     "Way",
+    "changed",
     "derived",
     "derived_names",
     "estimate",

@@ -20,8 +20,9 @@ class Helmholtz(SineProblem):
     function.
     Law: f = Σ c(m,n) sin(mπx) sin(nπy), m, n = 1…32, c = s·ξ·(m²+n²)^(−p/2), p = 2, ξ standard normal; s makes the
     expected mean square of f equal to 1. k uniform on [1, 10], independent of f.
-    Nodes: endpoint-inclusive by default; cell centres and the interior grid (j+1)/(n+1), which the paper's sine
-    transform implies, as variants. Interior grids do not nest; the instances are the same on them all the same.
+    Nodes: endpoint-inclusive by default; cell centres and the interior grid (j+1)/(n+1) as variants. The paper's sine
+    transform implies the interior grid, and its studies are run on it. Interior grids do not nest; the instances are
+    the same on them all the same.
     Solver: none, û = f̂ / (π²(m²+n²) + k²), summed at the nodes: exact to rounding, u exactly 0 on boundary nodes.
     Checked against a sparse direct solve of the 5-point scheme (second order).
     Cost: about 0.5 ms at 256² on one core.

@@ -3,6 +3,7 @@
 from quadnorm.lab.studies.catalog.parts import (
     BLEND,
     FIVE,
+    INTERIOR_NOTE,
     LAYER,
     MATCHED,
     MODE,
@@ -59,7 +60,7 @@ def _simple(name: str, operator: str, problem: str, test: tuple[int, ...], count
         variants=(variant(problem, operator, THREE, 64, test, half(epochs), table=name),),
         seeds=seeds(count),
         tables=(f"tab:{name}",),
-        notes=_SINE,
+        notes=(*_SINE, INTERIOR_NOTE) if problem == "helmholtz" else _SINE,
     )
 
 
@@ -140,6 +141,7 @@ STUDIES = (
         tables=("tab:alpha-matrix",),
         notes=(
             *_SINE,
+            INTERIOR_NOTE,
             "The row α = 0 is the blend's own limit, layer mode, as the paper says of its sweep; its printed values "
             "jump there (flat from α = 0.5 to 0.1), which points to instance mode, a row of ours.",
             "The grids are not stated: 64² and 128² are taken.",
@@ -213,7 +215,7 @@ STUDIES = (
         ),
         seeds=seeds(5),
         tables=("tab:helmholtz-galerkin-strong",),
-        notes=(MODE, MATCHED, "The numbers of samples are not stated: 1000, 100 and 200 are chosen."),
+        notes=(MODE, MATCHED, INTERIOR_NOTE, "The numbers of samples are not stated: 1000, 100 and 200 are chosen."),
     ),
     Study(
         name="poisson-dirichlet-galerkin-strong",

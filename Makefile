@@ -3,9 +3,10 @@ VENV  ?= .venv
 PYTHON ?= python3
 BIN   := $(VENV)/bin
 READY := $(VENV)/.ready
+FAULTS_MINUTES ?= 60
 EXTRAS := dev,fast,mesh,bench,dist,compat
 
-.PHONY: help env test test-slow lint format demo bench docs clean
+.PHONY: help env test test-slow test-faults lint format demo bench docs clean
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
 
@@ -28,6 +29,9 @@ test: lint       ## lint, then the test suite on two processes, with coverage
 
 test-slow: $(READY)  ## the checks that take minutes
 	$(BIN)/python -m pytest -m slow
+
+test-faults: $(READY)  ## kills, full disks, flipped bits, bad command lines: FAULTS_MINUTES of them (60), and the figures
+	OMP_NUM_THREADS=1 FAULTS_MINUTES=$(FAULTS_MINUTES) $(BIN)/python -m pytest -m faults tests/faults -s -q
 
 format: $(READY) ## rewrite the sources in the house style
 	$(BIN)/ruff check --fix .

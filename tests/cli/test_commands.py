@@ -1,6 +1,8 @@
 """The command line: help everywhere, JSON that parses, errors in one line with exit code 2."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 
@@ -32,17 +34,73 @@ MISTAKES = [
     (["audit", "no-such.py:make", "-r", "9", "-r", "17"], "no file"),
     (["report", "no-such-folder"], "no records in"),
     (["theory", "mean"], "did you mean 'means'"),
+    # Each of these once was a traceback, a crash or an exit code of 0.
+    *(
+        (["train", f"operator.params.{p}={v}"], f"{p} must be an integer")
+        for p in ("width", "projection")
+        for v in (0, -1)
+    ),
+    (["train", "operator.name=transolver", "operator.params.slices=0"], "slices must be an integer"),
+    (["train", "operator.name=galerkin", "operator.params.heads=-1"], "heads must be an integer"),
+    (["train", "operator.params.gain=x"], "gain must be true or false, got 'x'"),
+    (["train", "operator.params.modes=2.5"], "modes must be an integer"),
+    (["train", "device=meta"], "device 'meta' cannot be used"),
+    (["train", "threads=100000"], "threads: input should be less than or equal to 256"),
+    (["train", "seed=99999999999999999999999999"], "seed: input should be less than"),
+    (["train", "resolutions.train=500000"], "of memory"),
+    (["train", "-c", "text.yaml", "epochs=1"], "expected sections such as 'problem:'"),
+    (["train", "-c", "list.yaml", "epochs=1"], "expected sections such as 'problem:'"),
+    (["train", "-c", "deep.yaml"], "nested more than 20 levels deep"),
+    (["train", "-c", "bomb.yaml"], "an alias (*) is not read here"),
+    (["train", "-o", ""], "an empty value was given"),
+    (["train", "--out="], "an empty value was given"),
+    (["train", "problem.name=navier-stokes", "problem.params.dt=10"], "dt must be a number above 0 and at most 1"),
+    (["train", "problem.name=poisson", "problem.params.modes=2020-13-45"], "modes must be an integer"),
+    (["data", "info", "poisson", "-p", "modes={a: b"], "not valid YAML"),
+    (["data", "show", "poisson", "-o", "folder"], "give the name of a file with an ending"),
+    (["data", "show", "poisson", "-o", "picture.nonsense", "-n", "1", "-r", "9"], "cannot draw to picture.nonsense"),
+    (["data", "show", "poisson", "-r", "900000"], "would need"),
+    (["data", "make", "poisson", "--seed", "99999999999999999999999999"], "Invalid value for '--seed'"),
+    (["study", "plan", "demo", "--seeds", "1,99999999999999999999999999"], "seeds lie between 0 and 2^63"),
+    (["study", "show", "demo", "--out", "typo"], "no records in typo"),
+    (["study", "run", "demo", "--threads", "100000"], "Invalid value for '--threads'"),
+    (["eval", "[/red][bold]run"], "no run folder or checkpoint [/red][bold]run"),
+    (["eval", "theirs.pt"], "theirs.pt is a PyTorch file (.pt)"),
+    (["eval", "\x1b[31mred"], "no run folder or checkpoint \\x1b[31mred"),
+    (
+        ["audit", "raises.py:make", "-r", "9", "-r", "17", "--data", "poisson"],
+        "raised RuntimeError when it was run on 4 samples",
+    ),
+    (["audit", "raises.py:nan", "-r", "9", "-r", "17", "--data", "poisson"], "gives NaN or infinity at 9×9"),
+    (["audit", "broken.py:make", "-r", "9", "-r", "17", "--data", "poisson"], "broken.py raised SyntaxError"),
 ]
+FILES = {
+    "text.yaml": "just text\n",
+    "list.yaml": "- 1\n",
+    "deep.yaml": "[" * 100_000,
+    "bomb.yaml": "a: &a [x, x]\nb: &b [*a, *a]\n",
+    "theirs.pt": "PK\x03\x04 as torch writes them",
+    "broken.py": "def make(:\n",
+    "raises.py": (
+        "import torch\n"
+        "class make(torch.nn.Module):\n    def forward(self, x):\n        raise RuntimeError('of two\\nlines')\n"
+        "def nan():\n    return lambda x: x * float('nan')\n"
+    ),
+}
 
 
 @pytest.mark.parametrize(("command", "message"), MISTAKES, ids=lambda v: v if isinstance(v, str) else " ".join(v))
 def test_mistakes_are_one_clear_line(command, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    for name in set(command) | {part.partition(":")[0] for part in command}:
+        if name in FILES:
+            (tmp_path / name).write_text(FILES[name])
     assert run(command) == 2
-    err = capsys.readouterr().err
-    assert message in err
-    assert "Traceback" not in err
-    assert err.count("\n") <= 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("running ")]
+    assert len(lines) == 1
+    assert lines[0].startswith("quadnorm: ")
+    assert message in lines[0]
 
 
 def test_an_audit_of_meshes_points_to_what_there_is_instead(tmp_path, capsys):
@@ -90,6 +148,49 @@ def test_errors_are_one_line(problem, capsys, monkeypatch):
     assert err == "quadnorm: the disk is full; free some space\n"
 
 
+@pytest.mark.parametrize(
+    ("problem", "line"),
+    [
+        (RuntimeError("first\nsecond"), "RuntimeError: first; second"),
+        (KeyError("x"), "KeyError: 'x'"),
+        (AssertionError(), "AssertionError: AssertionError"),
+        (MemoryError(), "there is not enough memory for this; take fewer samples or a coarser grid"),
+        (RecursionError("maximum"), "the input is nested too deeply"),
+        (ValueError("\x1b[31mred"), "\\x1b[31mred"),
+    ],
+    ids=repr,
+)
+def test_any_error_is_one_line(problem, line, capsys, monkeypatch):
+    def fail(**options):
+        raise problem
+
+    monkeypatch.setattr("quadnorm.lab.bench.measures.run", fail)
+    assert run(["bench", "measures"]) == 2
+    assert capsys.readouterr().err == f"quadnorm: {line}\n"
+
+
+def test_a_terminal_without_unicode_gets_plain_characters():
+    done = subprocess.run(
+        [sys.executable, "-m", "quadnorm", "data", "info", "navier-stokes"],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"(t) -> " in done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_other_signals_act_like_ctrl_c(number, capsys, monkeypatch):
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        monkeypatch.setattr("quadnorm.lab.bench.measures.run", lambda **options: os.kill(os.getpid(), number))
+        assert run(["bench", "measures"]) == 130
+        assert signal.getsignal(number) is signal.SIG_DFL
+    finally:
+        signal.signal(number, before)
+    assert capsys.readouterr().err == "quadnorm: interrupted\n"
+
+
 def test_interrupt(capsys, monkeypatch):
     def interrupt(**options):
         raise KeyboardInterrupt
@@ -115,6 +216,9 @@ def test_a_model_is_trained_evaluated_anchored_and_audited(tmp_path, monkeypatch
     assert "best validation error" in capsys.readouterr().out
     assert run(["eval", "run", "--resolution", "9", "17", "-o", "errors.json"]) == 0
     assert len(json.loads((tmp_path / "errors.json").read_text())["errors"]) == 2
+    assert run(["anchor", "run", "-r", "17", "-o", "elsewhere.safetensors"]) == 2
+    assert "was trained at 9, not at 17" in capsys.readouterr().err
+    assert run(["anchor", "run", "-r", "17", "-o", "elsewhere.safetensors", "--force"]) == 0
     assert run(["anchor", "run", "-r", "9", "-o", "anchored.safetensors"]) == 0
     capsys.readouterr()
     assert run(["eval", "anchored.safetensors", "--resolution", "9", "17"]) == 0

@@ -43,16 +43,21 @@ def test_unknown_names_suggest():
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
-        ("poisson", {"modes": 0}, "modes must be a positive int"),
-        ("poisson", {"decay": -1.0}, "decay must be a nonnegative number"),
+        ("poisson", {"modes": 0}, "modes must be an integer at least 1 and at most 4096, got 0"),
+        ("poisson", {"decay": -1.0}, "decay must be a number at least 0"),
         ("helmholtz", {"k_min": 3.0, "k_max": 2.0}, "k_min"),
-        ("reaction-diffusion", {"diffusion": 0.0}, "diffusion must be positive"),
-        ("elasticity", {"poisson_ratio": 0.5}, "incompressible"),
-        ("darcy", {"fine": 3}, "fine must be an int of at least 5"),
-        ("darcy", {"low": 0.0}, "positive low and high"),
+        ("reaction-diffusion", {"diffusion": 0.0}, "diffusion must be a number above 0"),
+        ("elasticity", {"poisson_ratio": 0.5}, "above -1 and below 0.5"),
+        ("darcy", {"fine": 3}, "fine must be an integer at least 5"),
+        ("darcy", {"low": 0.0}, "low must be a number above 0"),
         ("darcy", {"restriction": "cubes"}, "did you mean 'cubic'"),
-        ("darcy", {"tol": 1.0}, "tol must lie between"),
-        ("varcoeff", {"alpha": 1.0}, "alpha > 1"),
+        ("darcy", {"tol": 1.0}, "tol must be a number at least 1e-14 and at most 0.01"),
+        ("poisson", {"modes": 2.5}, "modes must be an integer"),
+        ("poisson", {"modes": True}, "modes must be an integer"),
+        ("poisson", {"decay": "2"}, "decay must be a number"),
+        ("poisson", {"decay": float("nan")}, "decay must be a number"),
+        ("poisson", {"decay": 10**400}, "decay must be a number"),
+        ("varcoeff", {"alpha": 1.0}, "alpha must be a number above 1"),
     ],
 )
 def test_senseless_parameters_are_refused(name, parameters, message):
@@ -214,3 +219,12 @@ def test_cards_say_what_a_reader_needs(case):
 )
 def test_nodes(placement, nodes):
     np.testing.assert_allclose(placement_of(placement).nodes(4), nodes, rtol=1e-15)
+
+
+def test_a_whole_number_will_do_for_a_real_one():
+    assert problem("navier-stokes", start=2, horizon=3).key() == problem("navier-stokes").key()
+
+
+def test_what_does_not_fit_into_memory_is_refused_before_it_is_made():
+    with pytest.raises(ValueError, match=r"10 samples of poisson at 500000 would need 20.0 TB of memory; .* are free"):
+        problem("poisson").sample(10, 500_000)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from quadnorm._files import DamagedError, content_hash
 from quadnorm.training import TrainConfig, load_model, train
-from quadnorm.training.atomic import claimed, write_atomic
 from quadnorm.training.checkpoint import read_checkpoint, write_checkpoint
+from quadnorm.training.folder import claimed
+from tests.training.tiny_runs import assert_same_run
 
 Tiny = Callable[..., TrainConfig]
 
@@ -43,18 +45,42 @@ def test_every_tensor_comes_back_as_it_was(tmp_path: Path) -> None:
 
 
 def test_damage_is_noticed(tmp_path: Path) -> None:
-    """Cut short anywhere, or with any one byte changed, the file is refused or is not what it was by a ValueError."""
+    """Cut short anywhere, or with any one bit changed, header and metadata included, the file is refused by name."""
     path = tmp_path / "c"
-    write_checkpoint(path, {"w": torch.randn(16)}, {"config": {"seed": 1}})
+    write_checkpoint(path, {"w": torch.randn(16)}, {"config": {"seed": 1, "rate": 1e-05}, "state": {"epoch": 3}})
     whole = path.read_bytes()
     for length in (0, 1, 8, 50, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:length])
-        with pytest.raises(ValueError, match="is not a checkpoint, or is damaged"):
+        with pytest.raises(DamagedError, match="is damaged"):
             read_checkpoint(path)
-    for at in range(len(whole) - 64, len(whole), 7):
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        with pytest.raises(ValueError, match="is damaged: its tensors are not the ones that were written"):
+    for at in range(len(whole)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])
+        with pytest.raises(ValueError, match=str(path)):
             read_checkpoint(path)
+
+
+def test_other_files_are_named_for_what_they_are(tmp_path: Path) -> None:
+    torch.save({"w": torch.ones(2)}, tmp_path / "theirs.pt")
+    with pytest.raises(ValueError, match=r"theirs.pt is a PyTorch file \(\.pt\), not a checkpoint of quadnorm"):
+        load_model(tmp_path / "theirs.pt")
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(ValueError, match="not a checkpoint of quadnorm, or is cut short"):
+        load_model(tmp_path / "text")
+    with pytest.raises(OSError, match=r"cannot read the checkpoint .*: Is a directory"):
+        read_checkpoint(tmp_path)
+
+
+def test_a_damaged_checkpoint_is_set_aside_and_made_again(tiny: Tiny, tmp_path: Path, caplog: Any) -> None:
+    train(tiny(), tmp_path / "whole", progress=False)
+    train(tiny("epochs=2"), tmp_path / "run", progress=False)
+    path = tmp_path / "run" / "last.safetensors"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+    train(tiny(), tmp_path / "run", progress=False)
+    assert "its checksum does not agree with its contents; set aside as last.safetensors.damaged-" in caplog.text
+    assert [p.read_bytes() for p in (tmp_path / "run").glob("*.damaged-*")] == [bytes(data)]
+    assert_same_run(tmp_path / "run", tmp_path / "whole")
 
 
 def test_a_pickle_in_its_place_is_not_executed(tiny: Tiny, tmp_path: Path) -> None:
@@ -67,9 +93,10 @@ def test_a_pickle_in_its_place_is_not_executed(tiny: Tiny, tmp_path: Path) -> No
     for dump in (lambda p: p.write_bytes(pickle.dumps(Attack())), lambda p: torch.save({"model": Attack()}, p)):
         dump(run / "best.safetensors")
         dump(run / "last.safetensors")
-        for attempt in (lambda: load_model(run), lambda: train(tiny(), run, progress=False)):
-            with pytest.raises(ValueError, match="is not a checkpoint, or is damaged"):
-                attempt()
+        with pytest.raises(ValueError, match="not a checkpoint of quadnorm"):
+            load_model(run)
+        with suppress(ValueError):  # what is damaged is set aside, a file of another kind is left alone
+            train(tiny(), run, progress=False)
     assert not (tmp_path / "executed").exists()
 
 
@@ -127,50 +154,43 @@ def test_a_state_that_cannot_be_resumed(tiny: Tiny, tmp_path: Path, change: Call
 
 
 def test_other_safetensors_files(tmp_path: Path) -> None:
+    blank = "0" * 40
     save_file({"w": torch.ones(2)}, tmp_path / "plain")
     with pytest.raises(ValueError, match="holds tensors but is not a checkpoint of quadnorm"):
         read_checkpoint(tmp_path / "plain")
     write_checkpoint(tmp_path / "c", {"w": torch.ones(2)}, {})
     for text, line in (
-        ("{", "its metadata are not JSON"),
-        ("[]", "its metadata are incomplete"),
+        ("{", "holds tensors but is not a checkpoint"),
+        ('{"digest": "' + blank + '"', "its metadata are not JSON"),
+        ('{"digest": "' + blank + '"}', "its metadata are incomplete"),
         (
-            json.dumps({"format": "quadnorm-checkpoint", "version": 99, "complex": [], "digest": "", "info": {}}),
+            json.dumps({"digest": blank, "format": "quadnorm-checkpoint", "version": 99, "complex": [], "info": {}}),
             "reads",
         ),
         (
-            json.dumps({"format": "quadnorm-checkpoint", "version": 1, "complex": ["w"], "digest": "", "info": {}}),
-            "damaged",
+            json.dumps({"digest": blank, "format": "quadnorm-checkpoint", "version": 2, "complex": ["v"], "info": {}}),
+            "should hold complex numbers",
+        ),
+        (
+            json.dumps({"format": "quadnorm-checkpoint", "version": 1, "complex": [], "digest": "", "info": {}}),
+            "written by a version before",
         ),
     ):
         save_file(load_file(tmp_path / "c"), tmp_path / "d", metadata={"quadnorm": text})
+        data = (tmp_path / "d").read_bytes()
+        (tmp_path / "d").write_bytes(data.replace(blank.encode(), content_hash(data).encode(), 1))
         with pytest.raises(ValueError, match=line):
             read_checkpoint(tmp_path / "d")
     with pytest.raises(FileNotFoundError, match="no checkpoint"):
         read_checkpoint(tmp_path / "missing")
 
 
-@pytest.mark.parametrize("function", ["fsync", "replace"])
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str) -> None:
-    path = tmp_path / "file"
-    write_atomic(path, "old", "the file")
-
-    def full(*args: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(f"os.{function}", full)
-    with pytest.raises(OSError, match=r"cannot write the file .*: No space left on device; free some space") as caught:
-        write_atomic(path, "new", "the file")
-    assert caught.value.errno == errno.ENOSPC
-    assert path.read_text() == "old"
-    assert [p.name for p in tmp_path.iterdir()] == ["file"]
-
-
 def test_a_folder_has_one_trainer_at_a_time(tmp_path: Path) -> None:
-    (tmp_path / ".last.safetensors.part").write_bytes(b"left behind by a kill")
+    (tmp_path / ".quadnorm-0123456789abcdef.part").write_bytes(b"left behind by a kill")
+    (tmp_path / ".mine.part").write_bytes(b"somebody else's")
     with claimed(tmp_path):
-        assert [p.name for p in tmp_path.iterdir()] == [".lock"]
-        with pytest.raises(OSError, match="another process is training in"), claimed(tmp_path):
+        assert sorted(p.name for p in tmp_path.iterdir()) == [".lock", ".mine.part"]
+        with pytest.raises(OSError, match="another process is training in"), claimed(tmp_path, patience=0):
             pass
-    with claimed(tmp_path):
+    with claimed(tmp_path, patience=0):
         pass

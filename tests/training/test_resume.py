@@ -209,12 +209,27 @@ def test_folders_that_cannot_be_written(tiny: Tiny, tmp_path: Path, monkeypatch:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
     # The tests may run as root, whom permissions do not stop.
-    monkeypatch.setattr("quadnorm.training.atomic.open", refused, raising=False)
+    monkeypatch.setattr("quadnorm._locks.os.open", refused, raising=False)
     with pytest.raises(
         PermissionError, match=r"cannot write to the run's folder .*: Permission denied; choose a folder"
     ):
         train(tiny(), tmp_path / "new", progress=False)
     assert train(tiny(), tmp_path / "done", progress=False) == result  # nothing to write
+
+
+def test_the_number_of_threads_belongs_to_a_run(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Resumed without a number it takes the one it was begun with; another number is another run."""
+    with monkeypatch.context() as patch:
+        interrupting(patch, 2)
+        with pytest.raises(Interrupted):
+            train(tiny(), tmp_path / "run", progress=False)
+    with pytest.raises(ValueError, match="holds a run with another config: threads is 1 there and 2 now"):
+        train(tiny("threads=2"), tmp_path / "run", progress=False)
+    torch.set_num_threads(2)
+    train(tiny("threads=null"), tmp_path / "run", progress=False)
+    train(tiny(), tmp_path / "whole", progress=False)
+    assert_same_run(tmp_path / "run", tmp_path / "whole")
+    assert contents(tmp_path / "run" / "last.safetensors")["config"]["threads"] == 1
 
 
 def test_other_circumstances_are_told(
@@ -224,5 +239,6 @@ def test_other_circumstances_are_told(
         interrupting(patch, 2)
         with pytest.raises(Interrupted):
             train(tiny(), tmp_path, progress=False)
-    train(tiny("threads=2"), tmp_path, progress=False)
-    assert "was begun with another threads: results may differ in the last bits" in caplog.text
+    monkeypatch.setattr("quadnorm.training.versions.NUMERICS", 10**6)
+    train(tiny(), tmp_path, progress=False)
+    assert "was begun with another numerics: results may differ in the last bits" in caplog.text

@@ -1,12 +1,18 @@
 """``quadnorm anchor`` and ``quadnorm audit``: existing models at other resolutions."""
 
 import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from quadnorm.cli.options import grid, parameters
+from quadnorm._files import write_atomic
+from quadnorm._text import one_line, printable
+from quadnorm.cli.options import Param, grid, parameters
+from quadnorm.cli.terminal import say
 
 Grids = Annotated[
     list[str] | None,
@@ -22,21 +28,24 @@ def anchor(
         str | None, typer.Option(help="endpoint, cell, periodic or left; default: the problem's.")
     ] = None,
     which: Annotated[str, typer.Option(help="best or last weights.")] = "best",
+    force: Annotated[bool, typer.Option("--force", help="Also to a grid that the model was not trained on.")] = False,
 ) -> None:
     """Anchor a trained model to its training grid and write it as a checkpoint, which `quadnorm eval` reads."""
     from quadnorm.training import save_anchored
 
-    made = save_anchored(checkpoint, out, grid(resolution), placement, which)
-    print(made.anchor_report)
-    print(f"written to {out}; its errors at other grids: quadnorm eval {out} --resolution 65 129")
+    anchored = save_anchored(checkpoint, out, grid(resolution), placement, which, force)
+    say(anchored.anchor_report)
+    say(f"written to {out}; its errors at other grids: quadnorm eval {out} --resolution 65 129")
 
 
 def audit(
-    model: Annotated[str, typer.Argument(help="A function that makes the model, FILE.py:NAME, or a run's folder.")],
+    model: Annotated[
+        str, typer.Argument(help="A function that makes the model, FILE.py:NAME (the file is run), or a run's folder.")
+    ],
     resolution: Grids = None,
     data: Annotated[str, typer.Option(help="A problem whose samples are the input.")] = "darcy",
-    param: Annotated[list[str] | None, typer.Option("--param", "-p", help="Of the problem, name=value.")] = None,
-    samples: Annotated[int, typer.Option(help="How many.", min=1)] = 4,
+    param: Param = None,
+    samples: Annotated[int, typer.Option(help="How many.", min=1, max=10**6)] = 4,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write the audit as HTML.")] = None,
 ) -> None:
     """Tell which modules of a model depend on the resolution, by how much, why, and what helps."""
@@ -47,10 +56,10 @@ def audit(
     from quadnorm.training.losses import POINTS
 
     if ":" in model and ".py" in model:
-        made, p = _made(model), problem(data, **parameters(param or []))
+        p, subject = problem(data, **parameters(param)), _from_file(model)
         grids = [grid(r) for r in resolution or []]
     else:
-        made, config = load_model(model)
+        subject, config = load_model(model)
         p = problem_of(config)
         grids = [grid(r) for r in resolution or []] or [config.resolutions.train[0]]
     if p.placement == POINTS:
@@ -62,16 +71,56 @@ def audit(
         raise ValueError(
             "an audit compares grids: give the training resolution and at least one more, -r 33 -r 65 -r 129"
         )
-    found = look(made, lambda n: p.sample(range(samples), n), grids, placement=p.placement)
-    print(found)
+    inputs = _Inputs(p, samples)
+    _check_output(model, subject, inputs, grids[0])
+    with _naming(model, inputs):
+        result = look(subject, inputs, grids, placement=p.placement)
+    say(result)
     if out is not None:
-        out.write_text(found.html(), encoding="utf-8")
-        print(f"written to {out}")
-    if ":" not in model and found.recommendation.startswith("anchor"):
-        print(f"  as a command: quadnorm anchor {model} --resolution {(resolution or [''])[0]} -o OUT")
+        write_atomic(out, result.html(), "the audit")
+        say(f"written to {out}")
+    if ":" not in model and result.recommendation.startswith("anchor"):
+        say(f"  as a command: quadnorm anchor {model} --resolution {(resolution or [''])[0]} -o OUT")
 
 
-def _made(text: str) -> Any:
+class _Inputs:
+    """Samples of a problem at the grids that an audit asks for; remembers the last, which errors name."""
+
+    def __init__(self, p: Any, count: int) -> None:
+        self.problem, self.count, self.last = p, count, "no grid yet"
+
+    def __call__(self, resolution: Any) -> Any:
+        self.last = "×".join(str(n) for n in self.problem.shape(resolution))
+        return self.problem.sample(range(self.count), resolution)
+
+
+@contextmanager
+def _naming(model: str, inputs: _Inputs) -> Iterator[None]:
+    """A model's own errors, with what was being run."""
+    try:
+        yield
+    except Exception as error:
+        raise ValueError(
+            f"{model} raised {type(error).__name__} when it was run on {inputs.count} samples of "
+            f"{inputs.problem.name} at {inputs.last}: {one_line(error)}"
+        ) from error
+
+
+def _check_output(model: str, subject: Any, inputs: _Inputs, grid: Any) -> None:
+    """Refuse a model whose output at its training grid is not a number: nothing can be compared with it."""
+    import torch
+
+    x, _ = inputs(grid)
+    with _naming(model, inputs), torch.no_grad():
+        y = subject(x)
+    if isinstance(y, torch.Tensor) and not bool(torch.isfinite(y).all()):
+        bad = int((~torch.isfinite(y)).sum())
+        raise ValueError(
+            f"{model} gives NaN or infinity at {inputs.last} ({bad} of {y.numel()} values): there is nothing to audit"
+        )
+
+
+def _from_file(text: str) -> Any:
     file, _, name = text.rpartition(":")
     path = Path(file)
     if not path.exists():
@@ -79,10 +128,17 @@ def _made(text: str) -> Any:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{path} is not a Python file")
+    print(printable(f"running {path}"), file=sys.stderr)  # whoever audits a stranger's file runs it
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ValueError(f"{path} raised {type(error).__name__} when it was run: {one_line(error)}") from error
     make = getattr(module, name, None)
     if not callable(make):
         names = [n for n in vars(module) if callable(getattr(module, n)) and not n.startswith("_")]
         raise ValueError(f"{path} has no function {name!r}; it has: {', '.join(names) or 'none'}")
-    return make()
+    try:
+        return make()
+    except Exception as error:
+        raise ValueError(f"{name}() in {path} raised {type(error).__name__}: {one_line(error)}") from error

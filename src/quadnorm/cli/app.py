@@ -1,11 +1,19 @@
-"""The ``quadnorm`` command and what becomes of its errors."""
+"""The ``quadnorm`` command, and the one place where what goes wrong in it becomes one line and an exit code."""
 
+import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 
 import typer
 
+from quadnorm._text import one_line, printable
 from quadnorm.cli import adapt, bench, data, doctor, report, study, theory, train
+from quadnorm.cli.terminal import prepare_streams
 
 app = typer.Typer(
     name="quadnorm",
@@ -25,6 +33,9 @@ app.command(name="theory")(theory.theory)
 app.add_typer(bench.app, name="bench")
 app.command(name="doctor")(doctor.doctor)
 
+_EXPECTED = (ValueError, TypeError, OSError, ImportError)  # their messages are written for users
+_LONGEST = 1000
+
 
 @app.callback()
 def _root() -> None:
@@ -32,15 +43,76 @@ def _root() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command. What a user can put right is one line on stderr and exit code 2, never a traceback."""
-    try:
-        app(args=list(arguments), prog_name="quadnorm")
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else 0
-    except (ValueError, TypeError, OSError, ImportError) as problem:
-        print(f"quadnorm: {problem}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt as stop:
-        print(f"quadnorm: {str(stop) or 'interrupted'}", file=sys.stderr)
-        return 130
+    """Run one command: 0 if it went well, 2 and one line on stderr whatever went wrong, 130 if it was stopped.
+
+    Set QUADNORM_TRACEBACK=1 to see where an error came from.
+    """
+    prepare_streams()
+    with _stop_signals():
+        try:
+            return _invoke(arguments)
+        except SystemExit as stop:
+            return stop.code if isinstance(stop.code, int) else 0
+        except KeyboardInterrupt as stop:
+            return _fail(one_line(stop) if str(stop) else "interrupted", 130)
+        except BrokenPipeError:  # the reader of our output has left, as head does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 141
+        except Exception as error:
+            return _explain(error)
+
+
+def _invoke(arguments: Sequence[str]) -> int:
+    for argument in arguments:
+        if not argument.strip() or (argument.startswith("--") and argument.endswith("=")):
+            raise ValueError(f"an empty value was given ({argument!r}); leave the option out, or give it a value")
+    command = typer.main.get_command(app)
+    with command.make_context("quadnorm", list(arguments)) as context:
+        command.invoke(context)
+    sys.stdout.flush()  # a full disk shows here, not after the last line of the program
     return 0
+
+
+def _explain(error: Exception) -> int:
+    code = getattr(error, "exit_code", None)
+    if code is not None and not hasattr(error, "format_message"):  # typer.Exit
+        return int(code)
+    if os.environ.get("QUADNORM_TRACEBACK"):
+        traceback.print_exception(error)
+    if hasattr(error, "format_message"):  # a command line that cannot be parsed
+        if type(error).__name__ == "NoArgsIsHelpError":
+            return 2  # the help has been printed
+        context = getattr(error, "ctx", None)
+        hint = f" (see {context.command_path} --help)" if context is not None else ""
+        return _fail(printable(" ".join(error.format_message().split())) + hint)
+    if isinstance(error, MemoryError):
+        return _fail("there is not enough memory for this; take fewer samples or a coarser grid")
+    if isinstance(error, RecursionError):
+        return _fail("the input is nested too deeply")
+    name = "" if isinstance(error, _EXPECTED) else f"{type(error).__name__}: "
+    return _fail(name + one_line(error))
+
+
+def _fail(message: str, code: int = 2) -> int:
+    short = message if len(message) <= _LONGEST else f"{message[:_LONGEST]} …"
+    print(f"quadnorm: {short}", file=sys.stderr)
+    return code
+
+
+@contextmanager
+def _stop_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP act like Ctrl-C: what is under way is put in order and can be resumed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {n: signal.signal(n, interrupt) for n in numbers if signal.getsignal(n) is signal.SIG_DFL}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

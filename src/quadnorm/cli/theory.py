@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from quadnorm.cli.terminal import say
+
 
 def theory(
     names: Annotated[
@@ -25,25 +27,25 @@ def theory(
     chosen = statements(names or [])
     if only_list:
         for s in chosen:
-            print(f"{s.name}: {s.words}")
+            say(f"{s.name}: {s.words}")
         return
-    found = []
+    measured = []
     for s in chosen:
         evidence = s.measure()
-        found.append((s, evidence))
+        measured.append((s, evidence))
         if not as_json:
             from quadnorm.lab.theory.show import show
 
             show(s, evidence)
     if as_json:
-        print(json.dumps([s.to_json(evidence) for s, evidence in found], indent=2))
+        print(json.dumps([s.to_json(evidence) for s, evidence in measured], indent=2))
     if figure:
         from quadnorm.lab.analysis.figures.evidence import draw
         from quadnorm.lab.analysis.figures.style import save
 
-        for s, evidence in found:
-            made = save(draw(s, evidence), out / s.name)
+        for s, evidence in measured:
+            files = save(draw(s, evidence), out / s.name)
             if not as_json:
-                print(*made)
-    if not all(evidence.holds for _, evidence in found):
+                say(*files)
+    if not all(evidence.holds for _, evidence in measured):
         raise typer.Exit(1)

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from quadnorm.cli.options import grid, parameters, table
+from quadnorm.cli.options import grid, parameters
+from quadnorm.cli.terminal import say, table
 
 Split = Literal["train", "val", "test"]
 
@@ -42,7 +43,7 @@ def train(
     if not reports():
         return
     why = "all epochs are done" if result.ended == "epochs" else "no better epoch came in time"
-    print(
+    say(
         f"{result.folder}: {why} after {result.epochs} epochs; "
         f"best validation error {100 * result.best_val:.3f} % at epoch {result.best_epoch}"
     )
@@ -68,22 +69,23 @@ def evaluate(
     from quadnorm.training import evaluate as run
 
     grids = [grid(r) for r in [*(resolution or []), *(more or [])]]
-    found = run(
+    errors = run(
         checkpoint,
         grids or None,
         which=which,
         how=how,
         source=None if source is None else grid(source),
         split=split,
-        view=parameters(param or []),
+        view=parameters(param),
     )
     rows = [
-        (str(e.grid), f"{100 * e.mean:.3f} %", f"{100 * e.weighted_mean:.3f} %", str(len(e.plain))) for e in found.grids
+        (str(e.grid), f"{100 * e.mean:.3f} %", f"{100 * e.weighted_mean:.3f} %", str(len(e.plain)))
+        for e in errors.grids
     ]
     table(
-        f"{checkpoint}, {found.split} set",
+        f"{checkpoint}, {errors.split} set",
         ["samples per axis", "relative L²", "quadrature-weighted", "instances"],
         rows,
     )
     if out is not None:
-        found.write(out)
+        errors.write(out)

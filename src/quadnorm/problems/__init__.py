@@ -34,12 +34,12 @@ def problem_names() -> list[str]:
 
 def problem_class(name: str) -> type[Problem]:
     """The class of a problem, by name."""
-    found = _PROBLEMS.get(str(name).lower().replace("_", "-"))
-    if found is None:
+    place = _PROBLEMS.get(str(name).lower().replace("_", "-"))
+    if place is None:
         raise ValueError(unknown("problem", name, _PROBLEMS))
-    module, cls = found
-    made: type[Problem] = getattr(import_module(f"quadnorm.problems.{module}"), cls)
-    return made
+    module, cls = place
+    loaded: type[Problem] = getattr(import_module(f"quadnorm.problems.{module}"), cls)
+    return loaded
 
 
 def problem(name: str, **parameters: Any) -> Problem:

@@ -16,8 +16,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from quadnorm._memory import require
 from quadnorm._suggest import unknown
 from quadnorm.measures.placement import PLACEMENTS, placement_of
+from quadnorm.problems.parameters import check_parameters
 from quadnorm.problems.solvers.pool import run
 from quadnorm.problems.streams import stream
 
@@ -53,7 +55,9 @@ class Problem(ABC):
     views: ClassVar[tuple[str, ...]] = ("placement",)  # parameters that change how grids see an instance, not it
 
     def __post_init__(self) -> None:
-        # A problem with parameters of its own checks them here too, after super().__post_init__().
+        # Types and ranges are declared with the fields; what relates several of them, a problem checks here itself,
+        # after super().__post_init__().
+        check_parameters(self)
         if self.placement not in self.placements:
             raise ValueError(f"{self.name}: " + unknown("placement", self.placement, self.placements))
 
@@ -97,8 +101,8 @@ class Problem(ABC):
     ) -> list[tuple[Tensor, Tensor]]:
         """The same samples at several resolutions, each instance drawn and solved once."""
         wanted = self.indices(indices)
-        made = self._made(wanted, checked_seed(seed), workers)
-        return _gather(self, len(wanted), resolutions, dtype, made, workers)
+        blocks = self._blocks(wanted, checked_seed(seed), workers)
+        return _gather(self, len(wanted), resolutions, dtype, blocks, workers)
 
     def batches(
         self,
@@ -110,10 +114,10 @@ class Problem(ABC):
         workers: int = 1,
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """As :meth:`sample`, in batches of at most ``block`` samples: memory does not grow with their number."""
-        for instances in self._made(self.indices(indices), checked_seed(seed), workers):
+        for instances in self._blocks(self.indices(indices), checked_seed(seed), workers):
             yield _gather(self, _count(instances), [resolution], dtype, [instances], workers)[0]
 
-    def _made(self, wanted: Sequence[int], seed: int, workers: int) -> Iterator[dict[str, Array]]:
+    def _blocks(self, wanted: Sequence[int], seed: int, workers: int) -> Iterator[dict[str, Array]]:
         for start in range(0, len(wanted), self.block):
             yield self._instances(wanted[start : start + self.block], seed, workers)
 
@@ -147,16 +151,20 @@ class Problem(ABC):
         from quadnorm.problems import cache
 
         wanted = self.indices(indices)
-        made = cache.instances(self, wanted, checked_seed(seed), workers=workers, progress=progress)
-        return _gather(self, len(wanted), resolutions, dtype, made, workers)
+        blocks = cache.instances(self, wanted, checked_seed(seed), workers=workers, progress=progress)
+        return _gather(self, len(wanted), resolutions, dtype, blocks, workers)
 
     def instances(self, indices: Iterable[int] | int, seed: int = 0, *, workers: int = 1) -> dict[str, Array]:
         """What is drawn and solved, before any grid: coefficients or fine fields, with the solver's record if any."""
         return self._instances(self.indices(indices), checked_seed(seed), workers)
 
-    def indices(self, indices: Iterable[int] | int) -> list[int]:
-        """The list of sample indices meant by ``indices``: an int n means the first n."""
-        wanted = list(range(indices)) if isinstance(indices, (int, np.integer)) else [int(i) for i in indices]
+    def indices(self, indices: Iterable[int] | int) -> Sequence[int]:
+        """The sample indices meant by ``indices``: an int n means the first n."""
+        wanted: Sequence[int]
+        if isinstance(indices, (int, np.integer)):
+            wanted = range(int(indices))
+        else:
+            wanted = indices if isinstance(indices, range) else [int(i) for i in indices]
         if not wanted or min(wanted) < 0:
             raise ValueError(
                 f"{self.name}: expected at least one sample index, none negative; got {indices!r}. "
@@ -173,6 +181,10 @@ class Problem(ABC):
                 f"got {resolution!r}"
             )
         return tuple(int(n) for n in given)
+
+    def numbers(self, resolution: Resolution) -> int:
+        """How many numbers one sample has at a resolution, input and output together."""
+        return (len(self.inputs) + len(self.outputs)) * math.prod(self.shape(resolution))
 
     def nodes(self, resolution: Resolution) -> tuple[npt.NDArray[np.float64], ...]:
         """Coordinates of the nodes, one float64 array per axis."""
@@ -199,8 +211,8 @@ class Problem(ABC):
 
 def checked_seed(seed: int) -> int:
     """The seed, if it is a nonnegative integer."""
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise ValueError(f"seed must be a nonnegative integer, got {seed!r}")
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**63:
+        raise ValueError(f"seed must be a nonnegative integer below 2^63, got {seed!r}")
     return int(seed)
 
 
@@ -213,19 +225,21 @@ def _gather(
     count: int,
     resolutions: Sequence[Resolution],
     dtype: torch.dtype,
-    made: Iterable[Mapping[str, Array]],
+    blocks: Iterable[Mapping[str, Array]],
     workers: int,
 ) -> list[tuple[Tensor, Tensor]]:
     """Instances that come block by block, seen by several grids; no more than a block is held beside the output."""
     if dtype not in (torch.float32, torch.float64):
         raise ValueError(f"dtype must be torch.float32 or torch.float64, got {dtype}; cast afterwards if need be")
     shapes = [p.shape(r) for r in resolutions]
+    need = count * dtype.itemsize * sum(map(p.numbers, resolutions))
+    require(need, f"{count} samples of {p.name} at {', '.join(map(str, resolutions))}")
     tensors = [
         (torch.empty(count, len(p.inputs), *s, dtype=dtype), torch.empty(count, len(p.outputs), *s, dtype=dtype))
         for s in shapes
     ]
     start = 0
-    for instances in made:
+    for instances in blocks:
         block = _count(instances)
         jobs = []
         for shape, pair in zip(shapes, tensors, strict=True):

@@ -3,10 +3,10 @@
     <cache>/<problem>/<key>/seed-<s>/block-<b>/   one .npy per array, and block.json with sizes and checksums
     <cache>/<problem>/<key>/problem.json          the parameters, for people
 
-The key is a hash of the problem's parameters and of the source of the modules that decide its numbers, so a changed
-solver never reads an old file. A block holds the instances of the samples b·B … b·B+B−1, before any grid: every
-resolution is served from the same files. A block is written under another name and renamed when complete, so a killed
-or concurrent writer leaves either nothing or a whole block.
+The key is a hash of the problem's parameters and of its version, so a changed solver never reads an old file. A block
+holds the instances of the samples b·B … b·B+B−1, before any grid: every resolution is served from the same files. A
+block is written under another name and renamed when complete, so a killed writer leaves either nothing or a whole
+block; a lock per block has concurrent processes share the work.
 """
 
 from __future__ import annotations
@@ -15,16 +15,20 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shutil
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
+from math import inf
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
+from quadnorm._files import set_aside, write_atomic
+from quadnorm._locks import locked
 from quadnorm.problems.base import Array, Problem, checked_seed
 
 Progress = Callable[[int, int], None]  # (samples ready, samples wanted)
@@ -39,11 +43,13 @@ def location() -> Path:
     given = os.environ.get("QUADNORM_CACHE")
     if given:
         return Path(given).expanduser()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "quadnorm"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "quadnorm"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "quadnorm"
+    try:
+        from platformdirs import user_cache_path
+    except ImportError as error:
+        raise ImportError(
+            "the cache of solved instances needs platformdirs (pip install 'quadnorm[bench]') or $QUADNORM_CACHE"
+        ) from error
+    return Path(user_cache_path("quadnorm", appauthor=False))
 
 
 def folder(p: Problem) -> Path:
@@ -83,7 +89,7 @@ def instances(
         part = [i - number * p.block for i in run]
         block = _read(p, seed, number)
         if block is None:
-            block = _write(p, seed, number, workers)
+            block = _make(p, seed, number, workers)
         ready += len(part)
         if progress is not None:
             progress(ready, len(wanted))
@@ -100,16 +106,30 @@ def clean(p: Problem | None = None) -> int:
             f"{where} holds files that are not this cache's; nothing was deleted. Point $QUADNORM_CACHE at a directory "
             f"of its own, or delete what you do not need by hand"
         )
-    freed = size(p)
+    before = size(p)
     shutil.rmtree(where, ignore_errors=True)
     _checked.clear()
-    return freed
+    if where.exists():
+        try:
+            shutil.rmtree(where)
+        except OSError as error:
+            left = size(p)
+            raise OSError(
+                f"{(before - left) / 2**20:.1f} MiB freed; {left / 2**20:.1f} MiB could not be deleted, the first of "
+                f"it: {error.filename}: {error.strerror}"
+            ) from error
+    return before
 
 
 def size(p: Problem | None = None) -> int:
     """Bytes on disk, of one problem or of everything."""
     where = location() if p is None else folder(p)
-    return sum(f.stat().st_size for f in where.rglob("*") if f.is_file())
+    total = 0
+    for folder_, _, files in os.walk(where):
+        for name in files:
+            with suppress(OSError):  # another process may be at work
+                total += os.lstat(os.path.join(folder_, name)).st_size
+    return total
 
 
 def ready(p: Problem, seed: int = 0) -> int:
@@ -144,9 +164,8 @@ def _read(p: Problem, seed: int, number: int) -> dict[str, Array] | None:
         raise  # nothing is wrong with the block
     except (OSError, ValueError, KeyError, TypeError) as error:
         problem = str(error)
-    aside = path.with_name(f"{path.name}.damaged-{uuid4().hex[:8]}")
     try:
-        path.rename(aside)
+        aside = set_aside(path)
     except FileNotFoundError:  # another process has just done so
         return None
     _log.warning("%s is damaged (%s): set aside as %s, its samples are made again", path, problem, aside)
@@ -168,41 +187,54 @@ def _open(path: Path) -> dict[str, Array]:
     return {name: np.load(file, mmap_mode="r", allow_pickle=False) for name, file in files.items()}
 
 
-def _write(p: Problem, seed: int, number: int, workers: int) -> dict[str, Array]:
-    block = p.instances(range(number * p.block, (number + 1) * p.block), seed, workers=workers)
+def _make(p: Problem, seed: int, number: int, workers: int) -> dict[str, Array]:
+    """Solve a block and keep it, unless another process does so at this moment: then wait for its result."""
     path = _block(p, seed, number)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(path.with_name(f".{path.name}.lock"), patience=inf):
+            _remove_leftovers(path)
+            block = _read(p, seed, number)
+            if block is None:
+                _write(p, path, p.instances(range(number * p.block, (number + 1) * p.block), seed, workers=workers))
+    except OSError as error:
+        raise OSError(
+            f"cannot keep instances in {path.parent}: {error}; point $QUADNORM_CACHE at a writable directory with room"
+        ) from error
+    return _open(path)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Delete half-written copies of a block whose lock is held: their writers were killed."""
+    form = re.compile(rf"\.{re.escape(path.name)}-[0-9a-f]{{32}}")
+    for entry in path.parent.iterdir():
+        if form.fullmatch(entry.name) and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def _write(p: Problem, path: Path, block: Mapping[str, Array]) -> None:
     temporary = path.with_name(f".{path.name}-{uuid4().hex}")
     try:
-        temporary.mkdir(parents=True)
+        temporary.mkdir()
         checksums = {}
         for name, array in block.items():
             file = temporary / f"{name}.npy"
             np.save(file, np.asarray(array, dtype=p.stored.get(name, array.dtype)), allow_pickle=False)
             checksums[name] = _checksum(file)
-        (temporary / "block.json").write_text(json.dumps({"checksums": checksums}), encoding="utf-8")
+        write_atomic(temporary / "block.json", json.dumps({"checksums": checksums}), "the block's checksums")
         _describe(p)
-        try:
-            temporary.rename(path)
-        except OSError:
-            # Another process was faster; its bits are the same. Anything else that stops a rename is an error.
-            if not path.exists():
-                raise
-    except OSError as error:
-        raise OSError(
-            f"cannot keep instances in {path.parent}: {error}; point $QUADNORM_CACHE at a writable directory with room"
-        ) from error
+        temporary.rename(path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    return _open(path)
 
 
 def _describe(p: Problem) -> None:
     file = folder(p) / "problem.json"
     if not file.exists():
-        text = json.dumps({"problem": p.name, "parameters": p.parameters(), "version": p.version}, indent=2)
-        temporary = file.with_name(f".{file.name}-{uuid4().hex}")
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(file)
+        text = json.dumps(
+            {"problem": p.name, "parameters": p.parameters(), "version": p.version}, indent=2, default=str
+        )
+        write_atomic(file, text, "the problem's parameters")
 
 
 def _checksum(file: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from quadnorm._files import write_atomic
 from quadnorm.problems.base import Problem, Resolution
 
 if TYPE_CHECKING:
@@ -30,19 +32,19 @@ def figure(p: Problem, indices: Iterable[int] | int = 4, resolution: Resolution 
     on_mesh = p.placement == "points"
     skipped = ("x", "y") if on_mesh else ()  # where a field lies is not a field to draw
     names = [name for name in (*p.inputs, *p.outputs) if name not in skipped]
-    made = Figure(figsize=(3.2 * len(names), 2.8 * len(wanted) + 0.4), layout="constrained")
-    axes = made.subplots(len(wanted), len(names), squeeze=False)
+    sheet = Figure(figsize=(3.2 * len(names), 2.8 * len(wanted) + 0.4), layout="constrained")
+    axes = sheet.subplots(len(wanted), len(names), squeeze=False)
     for row, index in enumerate(wanted):
         fields = dict(zip((*p.inputs, *p.outputs), (*x[row], *y[row]), strict=True))
         for axis, name in zip(axes[row], names, strict=True):
             image = _on_mesh(axis, fields, name) if on_mesh else _on_grid(axis, fields[name], p.nodes(resolution))
-            made.colorbar(image, ax=axis, shrink=0.85)
+            sheet.colorbar(image, ax=axis, shrink=0.85)
             axis.set_title(f"{name}, sample {index}" if axis is axes[row][0] else name, fontsize=10)
             axis.set_xticks([0, 1])
             axis.set_yticks([0, 1])
     shape = "×".join(str(n) for n in p.shape(resolution))
-    made.suptitle(f"{p.name}: {', '.join(p.inputs)} → {', '.join(p.outputs)}   ({shape}, {p.placement}, seed {seed})")
-    return made
+    sheet.suptitle(f"{p.name}: {', '.join(p.inputs)} → {', '.join(p.outputs)}   ({shape}, {p.placement}, seed {seed})")
+    return sheet
 
 
 def draw(
@@ -50,8 +52,17 @@ def draw(
 ) -> Path:
     """Write samples of a problem to a PNG file (or any format that matplotlib knows from the suffix)."""
     out = Path(path)
+    ending = out.suffix[1:].lower()
+    if out.is_dir() or not ending:
+        raise ValueError(f"cannot draw to {out}: give the name of a file with an ending, such as {out}.png")
+    picture = figure(p, indices, resolution, seed)
+    buffer = io.BytesIO()
+    try:
+        picture.savefig(buffer, dpi=110, format=ending)
+    except ValueError as error:  # an ending that matplotlib does not know
+        raise ValueError(f"cannot draw to {out}: {error}") from error
     out.parent.mkdir(parents=True, exist_ok=True)
-    figure(p, indices, resolution, seed).savefig(out, dpi=110)
+    write_atomic(out, buffer.getvalue(), "the picture")
     return out
 
 

@@ -44,11 +44,3 @@ def _spline(axis: Axis1D) -> npt.NDArray[np.float64]:
     values: npt.NDArray[np.float64] = matrix(axis, "cubic").numpy()
     values.flags.writeable = False
     return values
-
-
-def check_fine(name: str, fine: int, tol: float) -> None:
-    """Refuse a fine grid or a tolerance that cannot work."""
-    if isinstance(fine, bool) or not isinstance(fine, int) or fine < 5:
-        raise ValueError(f"{name}: fine must be an int of at least 5, the nodes per axis of the solve; got {fine!r}")
-    if not 1e-14 <= tol <= 1e-2:
-        raise ValueError(f"{name}: tol must lie between 1e-14 and 1e-2, the relative residual; got {tol!r}")

@@ -1,12 +1,14 @@
 """Checkpoints: one safetensors file with its JSON inside, so that a single rename makes it valid as a whole.
 
+The JSON begins with a hash of every other byte of the file, header and tensors alike: a single changed bit is noticed.
 Reading one never runs code: tensors come from safetensors, everything else from JSON, and both are checked.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import zlib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from quadnorm.training.atomic import explained, write_atomic
+from quadnorm._files import DamagedError, content_hash, explained, write_atomic
 
-FORMAT, VERSION = "quadnorm-checkpoint", 1
+FORMAT, VERSION = "quadnorm-checkpoint", 2
+_BLANK = "0" * 40
+_SEAL = re.compile(rb'\{\\"digest\\": \\"([0-9a-f]{40})\\"')  # as the JSON in the file's JSON header has it
 
 
 def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], info: Mapping[str, Any]) -> None:
@@ -27,52 +31,63 @@ def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], info: Mapping[st
     plain = {k: _real(t.detach()).cpu().contiguous().clone() for k, t in tensors.items()}
     text = json.dumps(
         {
+            "digest": _BLANK,
             "format": FORMAT,
             "version": VERSION,
             "complex": sorted(k for k, t in tensors.items() if t.is_complex()),
-            "digest": _digest(plain),
             "info": dict(info),
         },
         allow_nan=False,
     )
-    write_atomic(path, save(plain, metadata={"quadnorm": text}), "the checkpoint")
+    data = save(plain, metadata={"quadnorm": text})
+    seal = _SEAL.search(data)
+    assert seal is not None
+    write_atomic(path, data[: seal.start(1)] + content_hash(data).encode() + data[seal.end(1) :], "the checkpoint")
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and JSON values of a checkpoint; a ValueError if the file is damaged or something else."""
-    from safetensors import SafetensorError, safe_open
+    """The tensors and JSON values of a checkpoint; a DamagedError if a bit has changed, a ValueError if it is no such.
+
+    Both are ValueErrors.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load
 
     try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {k: file.get_tensor(k).clone() for k in file.keys()}  # noqa: SIM118 (it is no mapping)
+        data = path.read_bytes()
     except FileNotFoundError:
         raise FileNotFoundError(f"no checkpoint {path}") from None
     except OSError as error:
         raise explained(error, f"cannot read the checkpoint {path}") from error
+    header = _header(path, data)
+    try:
+        tensors = load(data)
     except (SafetensorError, ValueError, KeyError, RuntimeError) as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"{path} is not a checkpoint, or is damaged: {first}") from error
-    header = _header(path, metadata.get("quadnorm"))
-    if header["digest"] != _digest(tensors):
-        raise ValueError(f"{path} is damaged: its tensors are not the ones that were written")
+        raise DamagedError(path, f"its tensors cannot be read ({error})") from None
     for name in header["complex"]:
         if name not in tensors or tensors[name].shape[-1:] != (2,) or not tensors[name].is_floating_point():
-            raise ValueError(f"{path} is damaged: {name!r} should hold complex numbers")
+            raise DamagedError(path, f"{name!r} should hold complex numbers")
         tensors[name] = torch.view_as_complex(tensors[name])
     return tensors, header["info"]
 
 
-def _header(path: Path, text: str | None) -> dict[str, Any]:
-    if text is None:
-        raise ValueError(f"{path} holds tensors but is not a checkpoint of quadnorm: it has no 'quadnorm' metadata")
+def _header(path: Path, data: bytes) -> dict[str, Any]:
+    """The JSON of a checkpoint, after the hash has been compared."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    if len(data) < 8 or end > len(data):
+        raise _foreign(path, data)
+    seal = _SEAL.search(data, 8, end)
+    if seal is None:
+        raise _foreign(path, data[8:end])
+    if content_hash(data[: seal.start(1)] + _BLANK.encode() + data[seal.end(1) :]) != seal[1].decode():
+        raise DamagedError(path, "its checksum does not agree with its contents")
     try:
-        header = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged: its metadata are not JSON ({error})") from None
-    kinds = {"format": str, "version": int, "complex": list, "digest": str, "info": dict}
+        header = json.loads(json.loads(data[8:end])["__metadata__"]["quadnorm"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DamagedError(path, f"its metadata are not JSON ({error})") from None
+    kinds = {"format": str, "version": int, "complex": list, "info": dict}
     if not isinstance(header, dict) or any(not isinstance(header.get(k), kind) for k, kind in kinds.items()):
-        raise ValueError(f"{path} is not a checkpoint of quadnorm, or is damaged: its metadata are incomplete")
+        raise DamagedError(path, "its metadata are incomplete")
     if header["format"] != FORMAT or header["version"] != VERSION:
         raise ValueError(
             f"{path} has format {header['format']} {header['version']}; "
@@ -81,15 +96,34 @@ def _header(path: Path, text: str | None) -> dict[str, Any]:
     return header
 
 
+def _foreign(path: Path, data: bytes) -> ValueError:
+    """What a file is that is not a checkpoint of ours, as far as its bytes tell."""
+    if data[:4] == b"PK\x03\x04":
+        return ValueError(
+            f"{path} is a PyTorch file (.pt), not a checkpoint of quadnorm; build its model in Python and use "
+            f"quadnorm.anchor or quadnorm.audit on it"
+        )
+    if FORMAT.encode() in data:
+        return DamagedError(path, f"it has no checksum, or was written by a version before format {VERSION}")
+    if data[:1] == b"{" and b"data_offsets" in data:
+        return ValueError(f"{path} holds tensors but is not a checkpoint of quadnorm: it has no 'quadnorm' metadata")
+    return DamagedError(path, "it is not a checkpoint of quadnorm, or is cut short")
+
+
 def _real(t: Tensor) -> Tensor:
     return torch.view_as_real(t.resolve_conj()) if t.is_complex() else t
 
 
-def _digest(tensors: Mapping[str, Tensor]) -> str:
-    """A checksum against damage, not against forgery: CRC-32 costs a quarter of a cryptographic hash, every epoch."""
-    code = 0
+def tensors_hash(tensors: Mapping[str, Tensor]) -> str:
+    """A hash of names, dtypes, shapes and values; equal for equal weights, whenever they were written.
+
+    >>> one, same, other = {"w": torch.ones(2)}, {"w": torch.ones(2)}, {"w": torch.zeros(2)}
+    >>> tensors_hash(one) == tensors_hash(same), tensors_hash(one) == tensors_hash(other)
+    (True, False)
+    """
+    code = hashlib.blake2b(digest_size=20)
     for name in sorted(tensors):
-        t = tensors[name]
-        code = zlib.crc32(f"{name} {t.dtype} {tuple(t.shape)}\n".encode(), code)
-        code = zlib.crc32(t.reshape(-1).view(torch.uint8).numpy().data, code)
-    return f"{code:08x}"
+        t = _real(tensors[name].detach()).cpu().contiguous()
+        code.update(f"{name} {t.dtype} {tuple(t.shape)}\n".encode())
+        code.update(t.reshape(-1).view(torch.uint8).numpy().data)
+    return code.hexdigest()

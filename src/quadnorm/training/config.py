@@ -13,9 +13,11 @@ from quadnorm._suggest import unknown
 LEARNING_RATES = {"fno": 5e-4, "galerkin": 3e-4, "transolver": 3e-4}
 
 # Settings that say how a run is carried out, not what is computed: they may change when it is resumed.
-CIRCUMSTANCES = ("threads", "device", "save", "tensorboard")
+CIRCUMSTANCES = ("device", "save", "tensorboard")
 
-Positive = Annotated[int, Field(ge=1)]
+Positive = Annotated[int, Field(ge=1, le=10**9)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]  # what random generators take
+Threads = Annotated[int, Field(ge=1, le=256)]  # thousands of them end the process
 Resolution = Positive | tuple[Positive, ...]
 
 
@@ -37,7 +39,7 @@ class ProblemConfig(Section):
 
     name: str = "darcy"
     params: dict[str, Any] = {}
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     cache: bool = True  # keep solved instances on disk; problems that are read from files or cheap to draw need not
 
 
@@ -89,9 +91,9 @@ class SamplesConfig(Section):
     train: Positive = 900
     val: Positive = 100
     test: Positive = 200
-    train_from: Annotated[int, Field(ge=0)] | None = None
-    val_from: Annotated[int, Field(ge=0)] | None = None
-    test_from: Annotated[int, Field(ge=0)] | None = None
+    train_from: Annotated[int, Field(ge=0, le=10**9)] | None = None
+    val_from: Annotated[int, Field(ge=0, le=10**9)] | None = None
+    test_from: Annotated[int, Field(ge=0, le=10**9)] | None = None
 
     def indices(self, split: Literal["train", "val", "test"]) -> range:
         """Sample indices of a split.
@@ -160,9 +162,9 @@ class TrainConfig(Section):
     batch: Positive = 20
     epochs: Positive = 200
     patience: Positive | None = 30  # epochs without a better validation error; null: never stop early
-    seed: Annotated[int, Field(ge=0)] = 0  # initial weights and batch order
+    seed: Seed = 0  # initial weights and batch order
     dtype: Literal["float32", "float64"] = "float32"
-    threads: Positive | None = None  # null: as torch finds it
+    threads: Threads | None = None  # decides the last bits; null: as torch finds it when the run begins
     device: str = "cpu"
     save: SaveConfig = SaveConfig()
     tensorboard: bool = False
@@ -206,5 +208,5 @@ class TrainConfig(Section):
         return self.resolutions.test or self.resolutions.train
 
     def identity(self) -> dict[str, Any]:
-        """What decides the result: everything but the circumstances (threads, device, saving, logging)."""
+        """What decides the result: everything but the circumstances (device, saving, logging)."""
         return {k: v for k, v in self.model_dump(mode="json").items() if k not in CIRCUMSTANCES}

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from quadnorm._memory import require
 from quadnorm._suggest import unknown
 from quadnorm.problems import Problem, problem
 from quadnorm.training.config import TrainConfig
@@ -38,6 +39,17 @@ def viewed(p: Problem, view: Mapping[str, Any]) -> Problem:
         if name not in p.views:
             raise ValueError(f"{p.name}: " + unknown("way to look at the same instances", name, p.views))
     return replace(p, **view)
+
+
+def check_memory(config: TrainConfig, p: Problem) -> None:
+    """Refuse data for training and validation that would not fit into memory, before any of them are made."""
+    numbers = config.samples.train * sum(map(p.numbers, config.resolutions.train))
+    numbers += config.samples.val * sum(map(p.numbers, config.val_resolutions))
+    grids = ", ".join(map(str, config.resolutions.train))
+    require(
+        numbers * getattr(torch, config.dtype).itemsize,
+        f"{config.samples.train} samples of {p.name} for training and {config.samples.val} for validation at {grids}",
+    )
 
 
 def samples(

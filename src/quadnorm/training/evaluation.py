@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from quadnorm._files import write_atomic
 from quadnorm._suggest import unknown
 from quadnorm.carry import carry
 from quadnorm.problems import Problem
-from quadnorm.training.atomic import write_atomic
 from quadnorm.training.config import TrainConfig
 from quadnorm.training.data import Grid, Split, problem_of, samples, viewed
 from quadnorm.training.loop import device_of, errors, name

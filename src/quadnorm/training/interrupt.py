@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a question that the loop asks between steps."""
+"""Ctrl-C, SIGTERM and SIGHUP as a question that the loop asks between steps."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+
+def stop_signals() -> list[signal.Signals]:
+    """The signals that ask a process to stop. A hang-up that nohup has had ignored stays ignored."""
+    signals = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signals.append(signal.SIGHUP)
+    return signals
 
 
 class Interrupted(KeyboardInterrupt):
@@ -23,14 +31,14 @@ def stop_requests() -> Iterator[Callable[[], bool]]:
 
     def note(number: int, frame: FrameType | None) -> None:
         nonlocal asked
-        if asked:
+        if asked and number == signal.SIGINT:  # SIGTERM may come twice: to the group, and from the parent
             raise KeyboardInterrupt
         asked = True
 
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, note) for number in stop_signals()}
     try:
         yield lambda: asked
     finally:

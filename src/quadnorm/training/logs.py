@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from quadnorm.training.atomic import explained, write_atomic
+from quadnorm._files import explained, write_atomic
 from quadnorm.training.config import TrainConfig
 
 Record = dict[str, Any]

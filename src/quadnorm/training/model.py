@@ -10,10 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from quadnorm._memory import require
 from quadnorm._suggest import unknown
 from quadnorm.problems import Problem
 from quadnorm.training.config import TrainConfig
 from quadnorm.training.losses import POINTS
+from quadnorm.training.operator_params import check_params
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,22 @@ def operator_class(name: str) -> Callable[..., nn.Module]:
 def build_model(config: TrainConfig, sizes: Sizes) -> Normalised:
     """The untrained model of a config; its weights come from ``config.seed`` alone.
 
-    What the problem decides is filled in; everything else is checked against the operator's own arguments.
+    What the problem decides is filled in; everything else is checked against the operator's own arguments, and the
+    memory for training against what there is.
     """
+    # Weights, gradients and the optimiser's two averages.
+    need = 4 * sum(t.nbytes for t in outline(config, sizes).values())
+    require(need, f"training this {config.operator.name}, {config.operator.params},")
+    return _build(config, sizes)
+
+
+def outline(config: TrainConfig, sizes: Sizes) -> dict[str, Tensor]:
+    """Names, shapes and dtypes of the model's tensors, which take no memory."""
+    with torch.device("meta"):
+        return _build(config, sizes).state_dict()
+
+
+def _build(config: TrainConfig, sizes: Sizes) -> Normalised:
     name, params, decided = config.operator.name, config.operator.params, asdict(sizes)
     make = operator_class(name)
     known = inspect.signature(make).parameters
@@ -123,6 +139,7 @@ def build_model(config: TrainConfig, sizes: Sizes) -> Normalised:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         try:
+            check_params(make, params)
             operator = make(**{k: v for k, v in decided.items() if k in known}, **params)
         except (TypeError, ValueError) as error:
             raise ValueError(f"operator.params for {name}: {error}") from error

@@ -3,44 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, get_args
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from quadnorm._suggest import unknown
+from quadnorm._yaml import dump, parse
 from quadnorm.training.config import TrainConfig
 
 Source = TrainConfig | Mapping[str, Any] | str | os.PathLike[str] | None
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML that reads 1e-3 as a number and refuses a key given twice, where plain YAML 1.1 is silent."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if isinstance(key, Hashable) and key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} is given twice", key_node.start_mark
-                )
-            seen.add(key)
-        return super().construct_mapping(node, deep)
-
-
-class _Dumper(yaml.SafeDumper):
-    """Quotes the text "1e-3", which this loader would read as a number."""
-
-
-for _yaml_class in (_Loader, _Dumper):
-    _yaml_class.add_implicit_resolver(
-        "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
-    )
 
 
 def read_config(source: Source = None, overrides: Sequence[str] = ()) -> TrainConfig:
@@ -50,6 +24,8 @@ def read_config(source: Source = None, overrides: Sequence[str] = ()) -> TrainCo
     >>> config.epochs, config.operator.params, config.lr
     (5, {'norm': 'quad:instance'}, 0.001)
     """
+    if isinstance(source, TrainConfig) and not overrides:
+        return source  # validated where it was made
     if isinstance(source, TrainConfig):
         where, data = "config", source.model_dump()
     elif isinstance(source, Mapping):
@@ -58,15 +34,20 @@ def read_config(source: Source = None, overrides: Sequence[str] = ()) -> TrainCo
         where, data = "config", {}
     else:
         where, data = str(source), _file(Path(source))
+    _require_sections(data, where)
     for text in overrides:
         _override(data, text)
     return checked(data, where)
 
 
-def checked(data: Any, where: str = "config") -> TrainConfig:
-    """The config that ``data`` describes, or a ValueError with one line for each thing that is wrong."""
+def _require_sections(data: Any, where: str) -> None:
     if not isinstance(data, Mapping):
         raise ValueError(f"{where}: expected sections such as 'problem:' and 'operator:', got {type(data).__name__}")
+
+
+def checked(data: Any, where: str = "config") -> TrainConfig:
+    """The config that ``data`` describes, or a ValueError with one line for each thing that is wrong."""
+    _require_sections(data, where)
     try:
         return TrainConfig.model_validate(data)
     except ValidationError as wrong:
@@ -80,7 +61,7 @@ def checked(data: Any, where: str = "config") -> TrainConfig:
 
 def write_config(config: TrainConfig) -> str:
     """The config as YAML, complete with defaults, such that :func:`read_config` gives it back."""
-    return yaml.dump(config.model_dump(mode="json"), Dumper=_Dumper, sort_keys=False)
+    return dump(config.model_dump(mode="json"))
 
 
 def _file(path: Path) -> Any:
@@ -90,16 +71,8 @@ def _file(path: Path) -> Any:
         raise FileNotFoundError(f"no config file {path}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise OSError(f"cannot read the config {path}: {getattr(error, 'strerror', None) or error}") from None
-    return _yaml(text, str(path)) or {}
-
-
-def _yaml(text: str, where: str) -> Any:
-    try:
-        return yaml.load(text, _Loader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = "" if mark is None else f" at line {mark.line + 1}"
-        raise ValueError(f"{where}: not valid YAML{line}: {getattr(error, 'problem', None) or error}") from None
+    data = parse(text, str(path))
+    return {} if data is None else data
 
 
 def _override(data: dict[str, Any], text: str) -> None:
@@ -112,7 +85,7 @@ def _override(data: dict[str, Any], text: str) -> None:
         if not isinstance(inner, Mapping):
             raise ValueError(f"override {text!r}: {'.'.join(path[: depth + 1])} is {inner!r}, which has no keys")
         data[part] = data = dict(inner)  # a copy: the caller's mapping stays as it was
-    data[path[-1]] = _yaml(value, f"override {text!r}")
+    data[path[-1]] = parse(value, f"override {text!r}")
 
 
 def _place(loc: tuple[int | str, ...]) -> list[str]:

@@ -7,24 +7,25 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from quadnorm._files import DamagedError, set_aside, write_atomic
 from quadnorm.problems import Problem
-from quadnorm.training.atomic import claimed, write_atomic
 from quadnorm.training.config import TrainConfig
-from quadnorm.training.data import Grid, Progress, problem_of, samples
+from quadnorm.training.data import Grid, Pairs, Progress, check_memory, problem_of, samples
 from quadnorm.training.ddp import Group, group
+from quadnorm.training.folder import BEST, LAST, claimed, forget
 from quadnorm.training.interrupt import Interrupted, stop_requests
 from quadnorm.training.logs import Record, watchers
 from quadnorm.training.loop import Loop, NonFiniteError, State
 from quadnorm.training.losses import grid_weights
 from quadnorm.training.model import Normalised, Sizes, build_model
 from quadnorm.training.read import Source, read_config, write_config
-from quadnorm.training.saved import BEST, LAST, Saved, save_run
+from quadnorm.training.saved import Saved, save_run
 from quadnorm.training.versions import environment
 
 log = logging.getLogger("quadnorm")
@@ -68,57 +69,61 @@ def train(
         OSError: the folder cannot be written; what was saved before stays valid.
         Interrupted: Ctrl-C or SIGTERM, after a checkpoint was written. It is a KeyboardInterrupt.
     """
-    config, folder = read_config(config, overrides), Path(folder)
-    device = _device(config)
-    p = problem_of(config)
+    run = _setting(read_config(config, overrides), Path(folder))
+    with ExitStack() as stack:
+        early = _earlier(run) if resume else None
+        run = run.with_threads(early)
+        stack.enter_context(torch_threads(run.config.threads))
+        stack.enter_context(torch.random.fork_rng(devices=[]))
+        if early is not None and early.state.ended:
+            return _result(run.folder, early.state)
+        if run.ranks.main:
+            stack.enter_context(claimed(run.folder))
+            _prepare(run, fresh=not resume)
+        run.ranks.wait()
+        saved = _earlier(run)  # once more: only now does nobody else write here
+        if saved is not None and saved.state.ended:
+            return _result(run.folder, saved.state)
+        run.ranks.wait()
+        state = _train(run, saved, progress, data_progress)
+        run.ranks.wait()
+        return _result(run.folder, state)
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """A run before its first step: the config, and what it means here."""
+
+    config: TrainConfig
+    folder: Path
+    device: torch.device
+    problem: Problem
+    sizes: Sizes
+    model: Normalised
+    ranks: Group
+
+    def with_threads(self, saved: Saved | None) -> _Setting:
+        """With the number of threads settled: the config's, or that of the run's beginning, or torch's."""
+        count = self.config.threads or (saved and saved.config.threads) or torch.get_num_threads()
+        return replace(self, config=self.config.model_copy(update={"threads": count}))
+
+
+def _setting(config: TrainConfig, folder: Path) -> _Setting:
+    """Everything that can be wrong with a config shows here, before anything is written."""
+    device, p = _device(config), problem_of(config)
     for grid in {*config.resolutions.train, *config.val_resolutions, *config.test_resolutions}:
         p.shape(grid)
+    check_memory(config, p)
     sizes = Sizes.of(p)
-    model = build_model(config, sizes)  # before anything is written: what is wrong with it shows at once
-    with ExitStack() as stack:
-        stack.enter_context(torch_threads(config.threads))
-        stack.enter_context(torch.random.fork_rng(devices=[]))
-        ranks = group(device)
-        done = _earlier(config, folder) if resume else None
-        if done is not None and done.state.ended:
-            return _result(folder, done.state)
-        if ranks.main:
-            stack.enter_context(claimed(folder))
-            _prepare(config, folder, fresh=not resume)
-        ranks.wait()
-        saved = _earlier(config, folder)  # once more: only now does nobody else write here
-        if saved is not None and saved.state.ended:
-            return _result(folder, saved.state)
-        ranks.wait()
-        state = _train(config, folder, device, p, sizes, model, ranks, saved, progress, data_progress)
-        ranks.wait()
-        return _result(folder, state)
+    return _Setting(config, folder, device, p, sizes, build_model(config, sizes), group(device))
 
 
-def _train(
-    config: TrainConfig,
-    folder: Path,
-    device: torch.device,
-    p: Problem,
-    sizes: Sizes,
-    model: Normalised,
-    ranks: Group,
-    saved: Saved | None,
-    progress: bool | None,
-    data_progress: Progress | None,
-) -> State:
-    if not ranks.main:
-        ranks.wait()  # until the first has put the data into the cache
-    train = samples(config, "train", config.resolutions.train, p, data_progress)
-    val = samples(config, "val", config.val_resolutions, p)
-    if ranks.main:
-        ranks.wait()
+def _train(run: _Setting, saved: Saved | None, progress: bool | None, data_progress: Progress | None) -> State:
+    config, model, ranks = run.config, run.model, run.ranks
+    train, val = _data(run, data_progress)
     model.fit(*train[config.resolutions.train[0]])
-    model.to(device)
-    options = config.optimiser
-    optimiser = torch.optim.AdamW(
-        model.parameters(), lr=config.lr, weight_decay=options.weight_decay, betas=options.betas, eps=options.eps
-    )
+    model.to(run.device)
+    optimiser = _optimiser(config, model)
     if saved is None:
         torch.manual_seed(config.seed)
         state = State()
@@ -127,46 +132,65 @@ def _train(
 
     def save(best: bool) -> None:
         if ranks.main:
-            save_run(folder / (BEST if best else LAST), config, sizes, model, state, None if best else optimiser)
+            save_run(
+                run.folder / (BEST if best else LAST), config, run.sizes, model, state, None if best else optimiser
+            )
 
-    weights = {grid: _weights(p, grid, config, device) for grid in {*train, *val}}
-    done = state.step(config)
-    told = watchers(config, folder, state.history, done, progress) if ranks.main else []
+    weights = {grid: _weights(run, grid) for grid in {*train, *val}}
+    listeners = watchers(config, run.folder, state.history, state.step(config), progress) if ranks.main else []
     try:
         with stop_requests() as stop:
             try:
-                loop = Loop(config, model, optimiser, state, train, val, weights, ranks, save, stop, told)
-                loop.run()
-            except (Interrupted, NonFiniteError) as end:
+                Loop(config, model, optimiser, state, train, val, weights, ranks, save, stop, listeners).run()
+            except NonFiniteError:
                 save(False)
-                if isinstance(end, NonFiniteError):
-                    raise
+                raise
+            except Interrupted:
+                save(False)
                 where = f"epoch {state.epoch + 1}, after {state.batch} of its {config.steps_per_epoch} steps"
-                raise Interrupted(f"stopped in {where}; train again in {folder} to resume") from None
+                raise Interrupted(f"stopped in {where}; train again in {run.folder} to resume") from None
     finally:
-        for watcher in told:
-            watcher.close()
+        for listener in listeners:
+            listener.close()
     return state
 
 
-def _earlier(config: TrainConfig, folder: Path) -> Saved | None:
-    """The run that the folder holds, if it is one of this config."""
-    path = folder / LAST
-    if not path.exists():
+def _data(run: _Setting, progress: Progress | None) -> tuple[Pairs, Pairs]:
+    """Training and validation data; the first rank puts them into the cache before the others ask for them."""
+    if not run.ranks.main:
+        run.ranks.wait()
+    train = samples(run.config, "train", run.config.resolutions.train, run.problem, progress)
+    val = samples(run.config, "val", run.config.val_resolutions, run.problem)
+    if run.ranks.main:
+        run.ranks.wait()
+    return train, val
+
+
+def _optimiser(config: TrainConfig, model: Normalised) -> torch.optim.Optimizer:
+    o = config.optimiser
+    return torch.optim.AdamW(model.parameters(), lr=config.lr, weight_decay=o.weight_decay, betas=o.betas, eps=o.eps)
+
+
+def _earlier(run: _Setting) -> Saved | None:
+    """The run that the folder holds, if it is one of this config. A damaged one is left to :func:`_prepare`."""
+    try:
+        saved = Saved(run.folder / LAST)
+    except (FileNotFoundError, NotADirectoryError, DamagedError):
         return None
-    saved = Saved(path)
-    here, there = _flat(config.identity()), _flat(saved.config.identity())
+    here, there = _flat(run.config.identity()), _flat(saved.config.identity())
+    if run.config.threads is None:
+        here.pop("threads"), there.pop("threads")
     differ = sorted(k for k in {*here, *there} if here.get(k) != there.get(k))
     if differ:
         first = f"{differ[0]} is {there.get(differ[0])!r} there and {here.get(differ[0])!r} now"
         more = f" ({len(differ)} settings differ)" if len(differ) > 1 else ""
         raise ValueError(
-            f"{folder} holds a run with another config: {first}{more}; choose another folder, or start again"
+            f"{run.folder} holds a run with another config: {first}{more}; choose another folder, or start again"
         )
     now = environment()
-    for key in ("numerics", "packages", "cpu", "threads"):
+    for key in ("numerics", "packages", "cpu"):
         if saved.environment.get(key) != now[key] and not saved.state.ended:
-            log.warning("%s was begun with another %s: results may differ in the last bits", folder, key)
+            log.warning("%s was begun with another %s: results may differ in the last bits", run.folder, key)
     return saved
 
 
@@ -176,17 +200,24 @@ def _flat(values: object, prefix: str = "") -> dict[str, object]:
     return {k: v for key, inner in values.items() for k, v in _flat(inner, f"{prefix}.{key}".lstrip(".")).items()}
 
 
-def _prepare(config: TrainConfig, folder: Path, fresh: bool) -> None:
+def _prepare(run: _Setting, fresh: bool) -> None:
+    """Make the claimed folder ready: what is of another run or damaged leaves, config and environment are written."""
     if fresh:
-        for name in (LAST, BEST, "metrics.jsonl"):
-            (folder / name).unlink(missing_ok=True)
-    write_atomic(folder / "config.yaml", write_config(config), "the config")
-    write_atomic(folder / "environment.json", json.dumps(environment(), indent=1) + "\n", "the environment")
+        forget(run.folder)
+    try:
+        Saved(run.folder / LAST)
+    except FileNotFoundError:
+        pass
+    except DamagedError as error:
+        aside = set_aside(run.folder / LAST)
+        log.warning("%s; set aside as %s, the run starts again", error, aside.name)
+    write_atomic(run.folder / "config.yaml", write_config(run.config), "the config")
+    write_atomic(run.folder / "environment.json", json.dumps(environment(), indent=1) + "\n", "the environment")
 
 
-def _weights(p: Problem, grid: Grid, config: TrainConfig, device: torch.device) -> Tensor | None:
-    weights = grid_weights(p.placement, p.shape(grid), getattr(torch, config.dtype))
-    return None if weights is None else weights.to(device)
+def _weights(run: _Setting, grid: Grid) -> Tensor | None:
+    weights = grid_weights(run.problem.placement, run.problem.shape(grid), getattr(torch, run.config.dtype))
+    return None if weights is None else weights.to(run.device)
 
 
 def _result(folder: Path, state: State) -> Result:
@@ -200,8 +231,8 @@ def _device(config: TrainConfig) -> torch.device:
         device = torch.device(config.device)
         if config.device == "cuda" and "LOCAL_RANK" in os.environ:  # one card per process
             device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
+        torch.zeros(1, device=device).item()  # a device that cannot give a value back cannot train
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise ValueError(f"device {config.device!r} cannot be used: {str(error).splitlines()[0]}") from None
     return device
 

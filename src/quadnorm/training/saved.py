@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.training.checkpoint import read_checkpoint, write_checkpoint
+from quadnorm._files import DamagedError
+from quadnorm.training.checkpoint import read_checkpoint, tensors_hash, write_checkpoint
 from quadnorm.training.config import TrainConfig
+from quadnorm.training.data import problem_of
+from quadnorm.training.folder import BEST, LAST
 from quadnorm.training.loop import State
 from quadnorm.training.losses import POINTS
-from quadnorm.training.model import Normalised, Sizes, build_model
+from quadnorm.training.model import Normalised, Sizes, build_model, outline
 from quadnorm.training.read import checked
 from quadnorm.training.versions import environment
-
-LAST, BEST = "last.safetensors", "best.safetensors"
 
 
 def save_run(
@@ -60,26 +62,45 @@ class Saved:
             self.sizes = Sizes(**info["sizes"])
         except (KeyError, TypeError, ValueError) as error:
             expected = ", ".join(f.name for f in fields(State))
-            raise ValueError(f"{path} is damaged: its state is incomplete ({error}); expected {expected}") from None
+            raise DamagedError(path, f"its state is incomplete ({error}); expected {expected}") from None
+
+    @property
+    def weights(self) -> str:
+        """A hash of the model's weights, which names what was evaluated."""
+        return tensors_hash(self._part("model."))
 
     def model(self) -> Normalised:
-        """The model with its weights."""
+        """The model with its weights. Its outline is compared with the file before memory is spent on it."""
+        self._compare(outline(self.config, self.sizes))
         model = build_model(self.config, self.sizes)
         self.fill(model)
         return model
 
     def fill(self, model: Normalised) -> None:
         """Put the weights into a model of the same make."""
-        wanted = model.state_dict()
+        self._compare(model.state_dict())
+        model.load_state_dict(self._part("model."))
+
+    def _compare(self, wanted: Mapping[str, Tensor]) -> None:
+        """Raise unless the file has exactly the tensors that are wanted."""
         given = self._part("model.")
-        wrong = sorted(set(wanted) ^ set(given)) or [k for k in wanted if wanted[k].shape != given[k].shape]
+
+        def fault(name: str) -> str:
+            if name not in given:
+                return "missing"
+            if name not in wanted:
+                return "unknown"
+            if wanted[name].shape != given[name].shape:
+                return "of another shape"
+            return "of another dtype" if wanted[name].dtype != given[name].dtype else ""
+
+        wrong = [name for name in sorted({*wanted, *given}) if fault(name)]
         if wrong:
-            kind = "missing" if wrong[0] not in given else "unknown" if wrong[0] not in wanted else "of another shape"
             raise ValueError(
                 f"{self.path} does not fit the model of its config: {len(wrong)} tensors differ, the first, "
-                f"{wrong[0]!r}, is {kind}. It was written by another version of quadnorm, or for another config"
+                f"{wrong[0]!r}, is {fault(wrong[0])}. It was written by another version of quadnorm, or for another "
+                f"config"
             )
-        model.load_state_dict(given)
 
     def resume(self, model: Normalised, optimiser: torch.optim.Optimizer) -> State:
         """Set weights, optimiser and random state to what they were."""
@@ -90,7 +111,7 @@ class Saved:
             own = {k.removeprefix(f"{name}."): v for k, v in given.items() if k.startswith(f"{name}.")}
             own = {k: v for k, v in own.items() if "." not in k}
             if any(k != "step" and v.shape != parameter.shape for k, v in own.items()):
-                raise ValueError(f"{self.path} is damaged: the optimiser's tensors of {name!r} have another shape")
+                raise DamagedError(self.path, f"the optimiser's tensors of {name!r} have another shape")
             if own:
                 state[i] = own
         if self.state.history and not state:
@@ -99,7 +120,7 @@ class Saved:
         try:
             torch.set_rng_state(self.tensors["random.torch"])
         except (KeyError, RuntimeError, TypeError) as error:
-            raise ValueError(f"{self.path} is damaged: its random state cannot be set ({error})") from None
+            raise DamagedError(self.path, f"its random state cannot be set ({error})") from None
         return self.state
 
     def _part(self, prefix: str) -> dict[str, Tensor]:
@@ -115,10 +136,10 @@ def find_checkpoint(where: str | os.PathLike[str], which: str = "best") -> Path:
         if not path.exists():
             raise FileNotFoundError(f"no run folder or checkpoint {path}")
         return path
-    found = path / (BEST if which == "best" else LAST)
-    if not found.exists():
-        raise FileNotFoundError(f"{path} holds no {found.name}; has the run finished an epoch?")
-    return found
+    file = path / (BEST if which == "best" else LAST)
+    if not file.exists():
+        raise FileNotFoundError(f"{path} holds no {file.name}; has the run finished an epoch?")
+    return file
 
 
 def load_model(where: str | os.PathLike[str], which: str = "best") -> tuple[nn.Module, TrainConfig]:
@@ -136,7 +157,7 @@ def load_model(where: str | os.PathLike[str], which: str = "best") -> tuple[nn.M
         try:
             model = anchor(model, anchored["resolution"], anchored["placement"])
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{saved.path} is damaged: it cannot be anchored as it says ({error})") from None
+            raise DamagedError(saved.path, f"it cannot be anchored as it says ({error})") from None
     return model, saved.config
 
 
@@ -146,10 +167,12 @@ def save_anchored(
     resolution: int | tuple[int, ...],
     placement: str | None = None,
     which: str = "best",
+    force: bool = False,
 ) -> nn.Module:
     """Write a trained model as a checkpoint that is loaded anchored to its training grid; returns the anchored model.
 
-    The weights are the same; the file says what to anchor to. ``placement``: default that of the problem.
+    The weights are the same; the file says what to anchor to. ``placement``: default that of the problem. A grid that
+    the model was not trained on is refused unless ``force``: anchored there, its outputs change on its own grid.
     """
     from quadnorm.adapt import anchor
 
@@ -162,7 +185,13 @@ def save_anchored(
             f"{saved.path} was trained on meshes, and a model is anchored to a grid; on meshes train with control "
             f"volumes instead (operator.params.norm=quad operator.params.measure=trapezoid)"
         )
-    made = anchor(saved.model().eval(), resolution, placement)
+    p = problem_of(saved.config)
+    if not force and p.shape(resolution) not in [p.shape(grid) for grid in saved.config.resolutions.train]:
+        trained = ", ".join(map(str, saved.config.resolutions.train))
+        raise ValueError(
+            f"{saved.path} was trained at {trained}, not at {resolution}; anchor it to its training grid, or use force"
+        )
+    anchored = anchor(saved.model().eval(), resolution, placement)
     tensors = {k: v for k, v in saved.tensors.items() if k.startswith("model.")}
     write_checkpoint(Path(out), tensors, {**saved.info, "anchored": {"resolution": resolution, "placement": placement}})
-    return made
+    return anchored

@@ -1,6 +1,5 @@
 """Record folders written by hand: what `quadnorm study run` leaves behind, without training anything."""
 
-import json
 import math
 import shutil
 import zlib
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from quadnorm.lab.analysis.results import printed_variant
-from quadnorm.lab.studies.records import evaluation_file, folder_of, task_of
+from quadnorm.lab.studies.records import FORMAT, folder_of, task_of, write_evaluation, write_record
 from quadnorm.lab.studies.study import Run, Study
 
 Error = Callable[[Run, str, int], float]  # (run, evaluation, grid) -> per cent
@@ -73,13 +72,13 @@ def write_records(
                 # Between a fifth and nine fifths of the mean, whatever the number of samples.
                 samples = [value / 100 * (1 + 0.8 * ((2 * k + 1) / test - 1)) for k in range(test)]
                 plain = [s if math.isfinite(s) else None for s in samples]
-                found = {"plain": plain, "weighted": plain}
-                evaluation_file(folder, e.name, grid).write_text(json.dumps(found))
+                write_evaluation(folder, e.name, grid, "weights", {"plain": plain, "weighted": plain})
         whole = {
-            "format": 1, "key": task.key, "status": "done", "text": "", "config": dict(task.config),
+            "format": FORMAT, "weights": "weights", "key": task.key, "status": "done", "text": "",
+            "config": dict(task.config),
             "numerics": 1, "data": f"data-of-{run.variant.problem}", "seconds": 12.5,
             "environment": ENVIRONMENT, **record,
         }  # fmt: skip
-        (folder / "record.json").write_text(json.dumps(whole))
+        write_record(folder, whole)
         made.append(folder)
     return made

@@ -1,6 +1,5 @@
 """The page without a browser: whole, self-contained, escaped, honest about what is missing or broken."""
 
-import json
 import re
 import time
 from collections import Counter
@@ -13,6 +12,7 @@ import pytest
 from quadnorm.lab.report import build_report
 from quadnorm.lab.report.chart import chart
 from quadnorm.lab.studies import study, study_names
+from quadnorm.lab.studies.records import write_record
 from tests.lab.analysis.synthetic_records import like_the_paper, noise, write_records
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
@@ -103,7 +103,7 @@ def test_everything_from_records_is_escaped(tmp_path):
     )  # fmt: skip
     odd = tmp_path / "runs" / "<img src=x onerror=alert(3)>"
     odd.mkdir()
-    (odd / "record.json").write_text(json.dumps({"status": nasty, "config": {"problem": {"name": nasty}}}))
+    write_record(odd, {"status": nasty, "config": {"problem": {"name": nasty}}})
     for name, content in (("list", "[1]"), ("half", "{"), ("bare", "{}"), ("odd", '{"config": 3}')):
         (tmp_path / "runs" / name).mkdir()
         (tmp_path / "runs" / name / "record.json").write_text(content)

@@ -15,7 +15,15 @@ import torch
 from quadnorm.lab.studies import Method, study, study_names
 from quadnorm.lab.studies.evaluate import anchored_in_part, band, errors_of, predictor
 from quadnorm.lab.studies.executors import processes
-from quadnorm.lab.studies.records import complete, evaluation_file, folder_of, load, tasks_of
+from quadnorm.lab.studies.records import (
+    complete,
+    evaluation_file,
+    folder_of,
+    load,
+    read_json,
+    tasks_of,
+    write_record,
+)
 from quadnorm.lab.studies.runner import run_study, select
 from quadnorm.lab.studies.study import AS_TRAINED, NATIVE, Way
 from quadnorm.training import TrainConfig, load_model, read_metrics
@@ -145,29 +153,6 @@ class DieOnce:
         return {}
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(60, marks=pytest.mark.slow)])
-def test_killed_at_random_moments_a_study_ends_the_same(finished, tmp_path, kills):
-    """SIGKILL while it makes data, trains, evaluates and writes, half of them in the middle of a write."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.lab.studies.killed", str(tmp_path), "1", str(kills)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
-    assert done.returncode == 0, done.stderr
-    moments, writes, studies = map(int, done.stdout.split())
-    assert moments + writes == kills
-    whole = fingerprint(tmp_path / "whole")
-    assert len(whole) == 4 + 16  # weights and evaluations
-    assert whole == {k: v for k, v in fingerprint(finished).items() if k in whole}
-    for root in (tmp_path / str(k) for k in range(studies)):
-        assert fingerprint(root) == whole
-        assert len(load(tiny_study(), root)) == 16
-        assert len(list(root.rglob("record.json"))) == 4
-        assert not list(root.rglob("*.part"))
-
-
 LONG = """
 import sys
 from pathlib import Path
@@ -212,20 +197,19 @@ def test_mixtures_are_refused(finished, tmp_path):
 
     shutil.copytree(finished, tmp_path / "mixed")
     s = tiny_study()
-    task = next(iter(tasks_of(s).values()))
-    path = folder_of(tmp_path / "mixed", task) / "record.json"
-    record = json.loads(path.read_text())
-    path.write_text(json.dumps({**record, "numerics": NUMERICS + 1}))
+    folder = folder_of(tmp_path / "mixed", next(iter(tasks_of(s).values())))
+    record = read_json(folder / "record.json")
+    write_record(folder, {**record, "numerics": NUMERICS + 1})
     with pytest.raises(ValueError, match="different versions of the code"):
         load(s, tmp_path / "mixed")
     assert len(load(s, tmp_path / "mixed", allow_mixed=True)) == 16
-    path.write_text(json.dumps({**record, "data": "another"}))
+    write_record(folder, {**record, "data": "another"})
     with pytest.raises(ValueError, match="2 different versions of the poisson data"):
         load(s, tmp_path / "mixed", allow_mixed=True)
-    path.write_text(json.dumps({**record, "format": 0}))
+    write_record(folder, {**record, "format": 0})
     with pytest.raises(ValueError, match="has format 0"):
         load(s, tmp_path / "mixed")
-    path.write_text("{")
+    (folder / "record.json").write_text("{")
     with pytest.raises(ValueError, match="is damaged"):
         load(s, tmp_path / "mixed")
 

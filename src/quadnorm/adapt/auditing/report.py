@@ -12,6 +12,7 @@ from math import log
 from pathlib import Path
 from typing import Any
 
+from quadnorm._files import write_atomic
 from quadnorm.adapt.report import Entry, table
 from quadnorm.carry.gridcheck import GridCheck
 
@@ -267,7 +268,7 @@ class Audit:
             f"<img alt='discrepancy' src='data:image/png;base64,{picture}'><h2>All modules</h2>{rows}\n"
         )
         if path is not None:
-            Path(path).write_text(page, encoding="utf-8")
+            write_atomic(Path(path), page, "the audit")
         return page
 
 

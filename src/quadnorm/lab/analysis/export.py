@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 
+from quadnorm._files import write_atomic
 from quadnorm.lab.analysis.figures.registry import save_figures
 from quadnorm.lab.analysis.results import Library
 from quadnorm.lab.analysis.tables.derived.builders import derived_table, table_names
@@ -38,7 +39,7 @@ def export(roots: Path | Sequence[Path] | Library, folder: Path) -> Exported:
         forms = {"md": table.markdown, "csv": table.csv, "tex": table.latex, "txt": table.text}
         for ending, text in {**{e: form() for e, form in forms.items()}, "html": _whole(table)}.items():
             path = target / f"{table.name}.{ending}"
-            path.write_text(text, encoding="utf-8", errors="replace")
+            write_atomic(path, text.encode("utf-8", errors="replace"), "the table")
             made.append(path)
     figures, missing = save_figures(roots, Path(folder) / "figures")
     return Exported(tuple(made + figures), missing)

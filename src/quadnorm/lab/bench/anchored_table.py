@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from quadnorm._files import write_atomic
 from quadnorm.adapt import anchor, at_native
 from quadnorm.training import Normalised, TrainConfig, evaluate_model, load_model, relative_l2, train
-from quadnorm.training.atomic import write_atomic
 from quadnorm.training.data import samples
 
 PRESETS: dict[str, dict[str, Any]] = {  # a model that has not learned much does not show what a grid does to it

@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from quadnorm._files import explained, write_atomic
 from quadnorm.lab.analysis.changes import KINDS, changes, changes_table
 from quadnorm.lab.analysis.claims.contradictions import CONTRADICTIONS
 from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, VERDICTS, Judged, judge_all
@@ -23,7 +24,6 @@ from quadnorm.lab.report.chart import charts
 from quadnorm.lab.report.summary import cards, counts, overview
 from quadnorm.lab.studies import estimate, study, study_names
 from quadnorm.lab.studies.records import read_json
-from quadnorm.training.atomic import explained, write_atomic
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import multiprocessing
 import os
 import signal
+import sys
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from typing import Any
 
 from quadnorm.lab.studies.records import Task
@@ -68,6 +72,7 @@ def _pool(workers: int, work: Work, left: dict[str, Task], done: Done) -> None:
             raise
 
 
+_PR_SET_PDEATHSIG = 1  # Linux: the signal that a process gets when its parent ends, by whatever means
 _stop: Any = None  # in a worker process: the event that says that the study has been stopped
 
 
@@ -75,9 +80,21 @@ def _prepare(stop: Any) -> None:
     global _stop
     _stop = stop
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    # Ctrl-C reaches every process of a terminal; here only the first hears it, and asks the others once.
+    # Ctrl-C and a closed terminal reach every process; here only the first hears them, and asks the others once.
     if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of the process that started this one; checkpoints are whole at any moment, so end at once."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _unless_stopped(work: Work, task: Task) -> dict[str, Any]:

@@ -6,22 +6,28 @@
 
 The key names what decides the weights (problem, operator, norm, grid, budget, seed), so studies that train the same
 model share its record. A record states the code and the data it came from; records that do not agree are not mixed.
+Records and evaluations end with a hash of their contents, and each evaluation names the weights that it was made from.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from quadnorm._files import DamagedError, read_sealed, sealed, set_aside, write_atomic
+from quadnorm._text import printable_values
 from quadnorm.lab.studies.study import Run, Study, Way
 
-FORMAT = 1
+FORMAT = 2
+log = logging.getLogger("quadnorm")
 
 
 @dataclass(frozen=True)
@@ -83,16 +89,56 @@ def evaluation_file(folder: Path, evaluation: str, grid: int) -> Path:
     return folder / "evaluations" / f"{evaluation}@{grid}.json"
 
 
-def missing(root: Path, task: Task) -> list[tuple[Way, int]]:
-    """What a task's record still lacks; empty if it is complete."""
-    folder = folder_of(root, task)
-    lacking = [(e, n) for e in task.evaluations for n in task.grids if not evaluation_file(folder, e.name, n).exists()]
-    return lacking
+def missing(folder: Path, task: Task, weights: str) -> list[tuple[Way, int]]:
+    """The evaluations that a run with these weights still lacks: absent, damaged, or of other weights."""
+    return [(e, n) for e in task.evaluations for n in task.grids if not _sound_evaluation(folder, e.name, n, weights)]
+
+
+def _sound_evaluation(folder: Path, evaluation: str, grid: int, weights: str) -> bool:
+    try:
+        return read_evaluation(folder, evaluation, grid, weights) is not None
+    except DamagedError:
+        return False
+
+
+def read_evaluation(folder: Path, evaluation: str, grid: int, weights: str) -> dict[str, Any] | None:
+    """The errors of one way to use the model at one grid; None if there are none, or only those of other weights."""
+    values = read_json(evaluation_file(folder, evaluation, grid))
+    return values if values is not None and _origin(evaluation, grid, weights).items() <= values.items() else None
+
+
+def write_evaluation(folder: Path, evaluation: str, grid: int, weights: str, errors: Mapping[str, Any]) -> None:
+    """Write the errors of one evaluation with the weights they belong to."""
+    whole = {**_origin(evaluation, grid, weights), **_finite(dict(errors))}
+    write_atomic(evaluation_file(folder, evaluation, grid), sealed(whole), "the evaluation")
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN: what is not finite becomes null."""
+    if isinstance(value, list):
+        return [_finite(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def _origin(evaluation: str, grid: int, weights: str) -> dict[str, Any]:
+    return {"evaluation": evaluation, "grid": grid, "weights": weights}
+
+
+def write_record(folder: Path, record: Mapping[str, Any]) -> None:
+    """Write a run's record."""
+    write_atomic(folder / "record.json", sealed(record, indent=1), "the record")
 
 
 def complete(root: Path, task: Task) -> bool:
-    """Whether a task has its record and every evaluation."""
-    return (folder_of(root, task) / "record.json").exists() and not missing(root, task)
+    """Whether a task has a sound record and every evaluation of its weights."""
+    folder = folder_of(root, task)
+    try:
+        record = read_json(folder / "record.json")
+    except DamagedError:
+        return False
+    return record is not None and not missing(folder, task, str(record.get("weights")))
 
 
 def load(study: Study, root: Path, allow_mixed: bool = False) -> list[Row]:
@@ -115,9 +161,9 @@ def load(study: Study, root: Path, allow_mixed: bool = False) -> list[Row]:
         origins["numerics"][str(record["numerics"])].append(task.key)
         for e in study.evaluations:
             for n in run.variant.test:
-                found = read_json(evaluation_file(folder, e.name, n))
-                if found is not None:
-                    rows.append(_row(run, e.name, n, found[study.metric]))
+                errors = read_evaluation(folder, e.name, n, str(record.get("weights")))
+                if errors is not None:
+                    rows.append(_row(run, e.name, n, errors[study.metric]))
     _agree(study, origins, allow_mixed)
     return rows
 
@@ -147,13 +193,18 @@ def _agree(study: Study, origins: Mapping[str, Mapping[str, list[str]]], allow_m
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """A JSON object, or None if there is no such file; damaged files are named."""
+    """A sealed JSON object, or None if there is no such file; a DamagedError names one that is not what was written."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        values: dict[str, Any] = printable_values(read_sealed(path))
+        return values
     except FileNotFoundError:
         return None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is damaged ({error}); delete it and run the study again") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} is damaged (not an object); delete it and run the study again")
-    return found
+
+
+def read_or_set_aside(path: Path) -> dict[str, Any] | None:
+    """As :func:`read_json`; a damaged file is set aside, so that it is made again."""
+    try:
+        return read_json(path)
+    except DamagedError as error:
+        log.warning("%s; set aside as %s, it is made again", error, set_aside(path).name)
+        return None

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-import json
+import logging
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quadnorm._files import DamagedError, remove_leftovers, set_aside
 from quadnorm._suggest import unknown
 from quadnorm.lab.studies.executors import Executor, dask, processes, serial
-from quadnorm.lab.studies.records import FORMAT, Task, complete, evaluation_file, folder_of, missing, tasks_of
+from quadnorm.lab.studies.records import (
+    FORMAT,
+    Task,
+    complete,
+    evaluation_file,
+    folder_of,
+    missing,
+    read_or_set_aside,
+    tasks_of,
+    write_evaluation,
+    write_record,
+)
 from quadnorm.lab.studies.study import Study
+from quadnorm.training.folder import BEST, LAST, claimed, forget
+
+log = logging.getLogger("quadnorm")
 
 if TYPE_CHECKING:
     from torch import nn
@@ -62,11 +79,12 @@ def run_study(
 
     Args:
         workers: processes side by side; default one per core.
-        threads: of each of them; default its share of the cores. Results agree bit for bit if this is the same.
+        threads: of each run; default the study's. They are part of what a run is, because they decide its last bits.
         scheduler: address of a Dask cluster; or ``use_dask`` for a local one.
         told: hears about progress.
     """
     root = Path(root)
+    study = study if threads is None else replace(study, threads=threads)
     tasks = tasks_of(study)
     open_tasks = [t for t in tasks.values() if not complete(root, t)]
     found = tuple(k for k in tasks if k not in {t.key for t in open_tasks})
@@ -87,48 +105,53 @@ def run_study(
         outcomes[task.key] = outcome
         tell("runs", len(outcomes), len(open_tasks))
 
-    executor(partial(execute, root=root, threads=threads or max(1, cores // count)), open_tasks, done)
+    executor(partial(execute, root=root), open_tasks, done)
     diverged = tuple(k for k, o in outcomes.items() if o["status"] == "diverged")
     return Report(tuple(k for k in outcomes if k not in diverged), found, diverged)
 
 
-def execute(task: Task, *, root: Path, threads: int) -> dict[str, Any]:
+def execute(task: Task, *, root: Path) -> dict[str, Any]:
     """Train, evaluate and record one task; the work that executors carry out, safe to repeat after any kill."""
+    from quadnorm.training import read_config
     from quadnorm.training.run import torch_threads
 
-    with torch_threads(threads):  # evaluations too: their last bits depend on it
-        return _execute(task, root, threads)
+    config = read_config(task.config)
+    with torch_threads(config.threads):  # evaluations too: their last bits depend on it
+        return _execute(task, folder_of(root, task), config)
 
 
-def _execute(task: Task, root: Path, threads: int) -> dict[str, Any]:
+def _execute(task: Task, folder: Path, config: Any) -> dict[str, Any]:
     from quadnorm.lab.studies.evaluate import errors_of
-    from quadnorm.training import NUMERICS, NonFiniteError, environment, load_model, read_config, train
-    from quadnorm.training.atomic import write_atomic
+    from quadnorm.training import NUMERICS, NonFiniteError, environment
 
-    folder = folder_of(root, task)
-    config = read_config({**task.config, "threads": threads})
     began = time.monotonic()
-    status, text = "done", ""
-    if not (folder / "record.json").exists():
+    record = read_or_set_aside(folder / "record.json")
+    status, text = (record["status"], record["text"]) if record else ("done", "")
+    saved = None
+    if status == "done":
         try:
-            train(config, folder, progress=False)
+            saved = _trained(config, folder, again=record is None)
         except NonFiniteError as error:  # a result too: this norm cannot be trained this way
             status, text = "diverged", str(error)
     (folder / "evaluations").mkdir(parents=True, exist_ok=True)
-    model = None if status == "diverged" else load_model(folder)[0]
-    for evaluation, grid in missing(root, task):
+    remove_leftovers(folder / "evaluations")
+    weights = "diverged" if saved is None else saved.weights
+    model = None if saved is None else saved.model().eval()
+    for evaluation, grid in missing(folder, task, weights):
+        read_or_set_aside(evaluation_file(folder, evaluation.name, grid))
         if model is None:
             nothing = [None] * config.samples.test
-            found: dict[str, Any] = {"plain": nothing, "weighted": nothing}
+            errors: dict[str, Any] = {"plain": nothing, "weighted": nothing}
         else:
-            found = errors_of(model, config, evaluation, grid)
-        write_atomic(evaluation_file(folder, evaluation.name, grid), json.dumps(found) + "\n", "the evaluation")
-    if not (folder / "record.json").exists():
+            errors = errors_of(model, config, evaluation, grid)
+        write_evaluation(folder, evaluation.name, grid, weights, errors)
+    if record is None or record["weights"] != weights:
         record = {
             "format": FORMAT,
             "key": task.key,
             "status": status,
             "text": text,
+            "weights": weights,
             "config": config.model_dump(mode="json"),
             "numerics": NUMERICS,
             "data": data_version(config),
@@ -136,8 +159,8 @@ def _execute(task: Task, root: Path, threads: int) -> dict[str, Any]:
             "environment": environment(),
             **({} if model is None else facts_of(model)),
         }
-        write_atomic(folder / "record.json", json.dumps(record, indent=1) + "\n", "the record")
-        (folder / "last.safetensors").unlink(missing_ok=True)  # the optimiser's state has served its purpose
+        write_record(folder, record)
+        (folder / LAST).unlink(missing_ok=True)  # the optimiser's state has served its purpose
     return {"status": status, "text": text}
 
 
@@ -148,6 +171,38 @@ def facts_of(model: nn.Module) -> dict[str, Any]:
     blends = {name: m for name, m in model.named_modules() if isinstance(m, BlendQuadNorm)}
     learned = {name: m.alpha for name, m in blends.items() if m.alpha_logit is not None}
     return {"parameters": sum(p.numel() for p in model.parameters()), **({"alpha": learned} if learned else {})}
+
+
+def _trained(config: Any, folder: Path, again: bool) -> Any:
+    """The best weights of a run, which is trained or resumed if ``again``, and in any case if they are damaged."""
+    from quadnorm.training import train
+    from quadnorm.training.saved import Saved
+
+    if again:
+        train(config, folder, progress=False)
+    try:
+        return Saved(folder / BEST)
+    except (DamagedError, FileNotFoundError) as error:
+        log.warning("%s; the run is trained again", error)
+    with claimed(folder):
+        if (folder / BEST).exists():
+            set_aside(folder / BEST)
+        forget(folder)
+    train(config, folder, progress=False)
+    return Saved(folder / BEST)
+
+
+def start_again(study: Study, root: Path) -> None:
+    """Remove what unfinished runs of a study have left, unless another process is at work on one of them."""
+    unfinished = [folder_of(root, t) for t in tasks_of(study).values() if not complete(root, t)]
+    with ExitStack() as held:
+        for folder in unfinished:
+            if folder.exists():
+                held.enter_context(claimed(folder))
+        for folder in unfinished:  # only now: a run in use refuses before anything is gone
+            for entry in folder.iterdir() if folder.exists() else ():
+                if entry.name != ".lock":
+                    shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
 
 def data_version(config: Any) -> str:

@@ -144,6 +144,7 @@ class Run:
     variant: Variant
     method: Method
     seed: int
+    threads: int = 1
 
     def config(self) -> dict[str, Any]:
         """The run as the sections of a training config.
@@ -168,6 +169,7 @@ class Run:
             "epochs": b.epochs,
             "patience": b.patience,
             "seed": self.seed,
+            "threads": self.threads,
         }
 
 
@@ -194,6 +196,7 @@ class Study:
     desk_seeds: int = 3
     preset: str = "paper"
     changes: tuple[str, ...] = ()
+    threads: int = 1  # of every run; they decide its last bits, so the machine must not decide them
 
     def __post_init__(self) -> None:
         if self.statistic not in STATISTICS:
@@ -216,7 +219,7 @@ class Study:
             for seed in self.seeds:
                 for method in variant.methods:
                     if seed in self.seeds_of(method):
-                        yield Run(variant, method, seed)
+                        yield Run(variant, method, seed, self.threads)
 
     def seeds_of(self, method: Method) -> tuple[int, ...]:
         """The seeds that a method is run with."""

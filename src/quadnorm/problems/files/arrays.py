@@ -1,5 +1,6 @@
 """NumPy's .npy and .npz, and torch's .pt: arrays only. Nothing is unpickled, so no file can run code here."""
 
+import math
 import pickle
 import warnings
 import zipfile
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from quadnorm._memory import require
 from quadnorm.problems.files.assemble import Asked, assemble, default_axes
 from quadnorm.problems.files.hdf5 import choose
 from quadnorm.problems.files.model import SPACE, Field, FieldFile
@@ -57,17 +59,21 @@ def read_npz(
     path = _existing(path)
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as archive:
+            _check_sizes(path, archive)
             members = {name: archive[name] for name in archive.files}
     except (ValueError, TypeError, EOFError, OSError, pickle.UnpicklingError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(
             f"{path}: not a plain .npz of arrays: damaged, cut short, or with objects in it ({error})"
         ) from error
-    said = members.pop("placement", None)
-    known = None if said is None or placement is not None else np.atleast_1d(said).astype(str).tolist()
+    foreign = [name for name, value in members.items() if not isinstance(value, np.ndarray)]
+    if foreign:
+        raise ValueError(f"{path}: the member {foreign[0]!r} is not a .npy array; take it out of the archive")
+    stated = members.pop("placement", None)
+    known = None if stated is None or placement is not None else np.atleast_1d(stated).astype(str).tolist()
     coordinates = {a: members.pop(a) for a in SPACE if a in members and members[a].ndim == 1}
-    found = _fields(path, members, fields, axes, dim)
+    chosen = _fields(path, members, fields, axes, dim)
     asked = Asked(placement, domain, ignore_coordinates)
-    return assemble(path, "npz", found, asked, coordinates, known[0] if known and len(known) == 1 else known)
+    return assemble(path, "npz", chosen, asked, coordinates, known[0] if known and len(known) == 1 else known)
 
 
 def read_pt(
@@ -94,8 +100,35 @@ def read_pt(
         raise ValueError(f"{path}: not a readable .pt file, damaged or cut short ({error})") from error
     if not isinstance(content, dict):
         raise ValueError(f"{path}: expected a dictionary of tensors such as {{x, y}}, got {type(content).__name__}")
-    members = {str(k): v.numpy() for k, v in content.items() if isinstance(v, torch.Tensor)}
+    members = {str(k): _plain(path, str(k), v) for k, v in content.items() if isinstance(v, torch.Tensor)}
     return assemble(path, "pt", _fields(path, members, fields, axes, dim), Asked(placement, domain))
+
+
+def _check_sizes(path: Path, archive: Any) -> None:
+    """Compare what the arrays' headers announce with what the archive holds, before any memory is taken."""
+    total = 0
+    for member in archive.zip.infolist():
+        if not member.filename.endswith(".npy"):
+            continue
+        with archive.zip.open(member) as stream:
+            version = np.lib.format.read_magic(stream)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, _, dtype = read(stream)
+        size = math.prod(shape) * dtype.itemsize
+        if size > member.file_size:
+            raise ValueError(f"{member.filename} announces {size} bytes, the archive has {member.file_size} of it")
+        total += member.file_size
+    require(total, f"{path}: reading its arrays")
+
+
+def _plain(path: Path, name: str, t: torch.Tensor) -> np.ndarray:
+    """A tensor as an array: trained or on a graph makes no difference, what NumPy has no form for is refused."""
+    if t.layout != torch.strided or t.is_quantized or t.device.type != "cpu":
+        raise ValueError(
+            f"{path}: {name!r} is a {t.layout} tensor on {t.device.type}; store it dense, with .to_dense()"
+        )
+    t = t.detach().resolve_conj().resolve_neg()
+    return (t.float() if t.dtype == torch.bfloat16 else t).numpy()
 
 
 def _fields(

@@ -10,6 +10,8 @@ import numpy as np
 from quadnorm.problems.files.model import SPACE, Field, FieldFile
 from quadnorm.problems.files.nodes import Domain, checked, nodes, readings, spacing, spans
 
+_ANY_PLACEMENT = "placement= ('endpoint', 'cell', 'periodic', 'left')"
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -79,63 +81,83 @@ def assemble(
     given = {} if asked.ignore_coordinates or coordinates is None else coordinates
     law = [known] * len(letters) if known is None or isinstance(known, str) else list(known)
     axes = [
-        _settle(path, letter, sizes[letter], given.get(letter), want, domain, by_layout)
+        _Axis(path, letter, sizes[letter], given.get(letter), want, domain, by_layout).settled()
         for letter, (want, domain), by_layout in zip(letters, asked.per_axis(len(letters), path), law, strict=True)
     ]
     placement, nodes_, domain = (tuple(part) for part in zip(*axes, strict=True))
     return FieldFile(path, layout, dict(fields), placement, nodes_, domain, times, dict(attributes or {}))
 
 
-def _settle(
-    path: Path,
-    letter: str,
-    n: int,
-    x: np.ndarray | None,
-    want: str | None,
-    domain: Domain | None,
-    known: str | None,
-) -> tuple[str, np.ndarray, Domain]:
-    """One axis: the caller's word, the layout's and the coordinates' must agree, and together be enough."""
-    word = want or (None if known is None else checked(known))
-    source = "you said" if want else "the layout says"
-    if x is None:
-        if word is None or word == "coordinates":
+@dataclass(frozen=True)
+class _Axis:
+    """One axis as the file, its layout and the caller describe it; together they must agree and be enough."""
+
+    path: Path
+    letter: str
+    count: int
+    coordinates: np.ndarray | None
+    want: str | None  # the caller's placement
+    domain: Domain | None  # the caller's domain
+    known: str | None  # the layout's placement
+
+    def settled(self) -> tuple[str, np.ndarray, Domain]:
+        """Placement, nodes and domain."""
+        placement = self.want or (None if self.known is None else checked(self.known))
+        if self.coordinates is None:
+            return self._by_placement(placement)
+        x = self._checked(self.coordinates)
+        if placement == "coordinates" or (placement is None and spacing(x) is None):
+            return "coordinates", x, self.domain or (float(x[0]), float(x[-1]))
+        possible = readings(x, self.domain)
+        if placement is None:
+            return self._only(x, possible)
+        if placement == "periodic" and "periodic" not in possible and "cell" in possible:
+            return placement, x, possible["cell"]  # equal steps round a circle have no first node
+        if placement in possible:
+            return placement, x, possible[placement]
+        if possible or self.domain is not None or spacing(x) is None:
+            raise self._contradiction(x, placement, possible)
+        return placement, x, spans(x)[placement]  # the ends are no round numbers: nothing contradicts the placement
+
+    def _by_placement(self, placement: str | None) -> tuple[str, np.ndarray, Domain]:
+        if placement is None or placement == "coordinates":
             raise ValueError(
-                f"{path}: the file does not say where the {n} nodes of axis {letter} lie; pass placement='endpoint' "
-                "(both ends stored), 'cell' (centres of cells), 'periodic' or 'left' (first end stored, last not)"
+                f"{self.path}: the file does not say where the {self.count} nodes of axis {self.letter} lie; pass "
+                "placement='endpoint' (both ends stored), 'cell' (centres of cells), 'periodic' or 'left' (first end "
+                "stored, last not)"
             )
-        ends = domain or (0.0, 1.0)
-        return word, nodes(word, n, ends), ends
-    x = np.asarray(x, dtype=np.float64)
-    if x.shape != (n,):
-        raise ValueError(f"{path}: axis {letter} has {n} nodes, its coordinates have shape {x.shape}")
-    if not np.isfinite(x).all() or not (np.diff(x) > 0).all():
-        raise ValueError(f"{path}: coordinates of axis {letter} must be finite and increasing")
-    ends = (float(x[0]), float(x[-1]))
-    if word == "coordinates" or (word is None and spacing(x) is None):
-        return "coordinates", x, domain or ends
-    found = readings(x, domain)
-    if word in found:
-        return word, x, found[word]
-    if word == "periodic" and "cell" in found:  # equal steps round a circle have no first node
-        return word, x, found["cell"]
-    if word is not None and (found or domain is not None or spacing(x) is None):
-        says = " or ".join(found) if found else "no such nodes"
+        ends = self.domain or (0.0, 1.0)
+        return placement, nodes(placement, self.count, ends), ends
+
+    def _checked(self, coordinates: np.ndarray) -> np.ndarray:
+        x = np.asarray(coordinates, dtype=np.float64)
+        if x.shape != (self.count,):
+            raise ValueError(
+                f"{self.path}: axis {self.letter} has {self.count} nodes, its coordinates have shape {x.shape}"
+            )
+        if not np.isfinite(x).all() or not (np.diff(x) > 0).all():
+            raise ValueError(f"{self.path}: coordinates of axis {self.letter} must be finite and increasing")
+        return x
+
+    def _only(self, x: np.ndarray, possible: Mapping[str, Domain]) -> tuple[str, np.ndarray, Domain]:
+        if len(possible) == 1:
+            ((placement, ends),) = possible.items()
+            return placement, x, ends
+        listed = " or ".join(f"placement={p!r}" for p in possible)
         raise ValueError(
-            f"{path}: {source} that axis {letter} is {word!r}, but its {n} coordinates {x[0]:.6g} … {x[-1]:.6g} are "
-            f"{says}{'' if domain is None else f' of {domain}'}; if the coordinates are wrong, pass placement= and "
-            "ignore_coordinates=True, if the domain is another one, pass domain=(lo, hi)"
+            f"{self.path}: coordinates of axis {self.letter}, {x[0]:.6g} … {x[-1]:.6g} in {self.count} steps, can be "
+            f"read in more than one way; pass {listed or _ANY_PLACEMENT}, or domain=(lo, hi)"
         )
-    if word is not None:  # the ends are no round numbers: nothing contradicts the word, and it fixes the domain
-        return word, x, spans(x)[word]
-    if len(found) == 1:
-        ((placement, ends),) = found.items()
-        return placement, x, ends
-    options = " or ".join(f"placement={p!r}" for p in found) or "placement= ('endpoint', 'cell', 'periodic', 'left')"
-    raise ValueError(
-        f"{path}: coordinates of axis {letter}, {x[0]:.6g} … {x[-1]:.6g} in {n} steps, can be read in more than one "
-        f"way; pass {options}, or domain=(lo, hi)"
-    )
+
+    def _contradiction(self, x: np.ndarray, placement: str, possible: Mapping[str, Domain]) -> ValueError:
+        source = "you said" if self.want else "the layout says"
+        seen = " or ".join(possible) if possible else "no such nodes"
+        return ValueError(
+            f"{self.path}: {source} that axis {self.letter} is {placement!r}, but its {self.count} coordinates "
+            f"{x[0]:.6g} … {x[-1]:.6g} are {seen}{'' if self.domain is None else f' of {self.domain}'}; if the "
+            "coordinates are wrong, pass placement= and ignore_coordinates=True, if the domain is another one, pass "
+            "domain=(lo, hi)"
+        )
 
 
 def _same_counts(path: Path, fields: Mapping[str, Field]) -> None:

@@ -3,6 +3,7 @@
 Reads any user's file of named datasets; the public layouts (PDEBench, the_well, MATLAB v7.3) build on the helpers here.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -11,9 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from quadnorm._memory import require
 from quadnorm._suggest import unknown
 from quadnorm.problems.files.assemble import Asked, assemble, default_axes
 from quadnorm.problems.files.model import SPACE, Field, FieldFile
+
+_MOST_LEVELS = 16  # of groups in groups
+_MOST_ITEMS = 100_000
+_MOST_NODES = 2**24  # of an axis
+_contained: dict[Path, tuple[int, ...]] = {}  # files that were looked through, in the state in which they were
 
 
 @contextmanager
@@ -31,12 +38,53 @@ def opened(path: Path) -> Iterator[Any]:
         raise OSError(f"{path}: not a readable HDF5 file, damaged or cut short ({error})") from error
     try:
         with file:
+            _check_contained(path, file)
             yield file
     except (KeyError, RuntimeError, TypeError, OverflowError, ValueError) as error:
         if str(error).startswith(str(path)):  # a reader's own words
             raise
         # h5py reports damaged metadata through whatever it stumbles over; readers ask only for what is there
         raise OSError(f"{path}: damaged, its contents cannot be read ({error})") from error
+
+
+def _check_contained(path: Path, file: Any) -> None:
+    """Refuse a file that sends its reader elsewhere, or whose groups have no end; once for each state of the file."""
+    state = path.stat()
+    stamp = (state.st_ino, state.st_size, state.st_mtime_ns)
+    if _contained.get(path) == stamp:
+        return
+    import h5py
+
+    seen, todo = 0, [("", file, 0)]
+    while todo:
+        where, group, depth = todo.pop()
+        if depth > _MOST_LEVELS:
+            raise ValueError(f"{path}: groups are nested more than {_MOST_LEVELS} levels deep, or in a circle")
+        for name in group:
+            seen += 1
+            if seen > _MOST_ITEMS:
+                raise ValueError(f"{path}: it holds more than {_MOST_ITEMS} groups and datasets")
+            full, link = f"{where}/{name}".lstrip("/"), group.get(name, getlink=True)
+            if isinstance(link, h5py.ExternalLink):
+                raise ValueError(
+                    f"{path}: {full!r} is a link to another file, {link.filename!r}; links are not followed"
+                )
+            if isinstance(link, h5py.SoftLink):  # to a place in this file, where it is looked at in its own right
+                continue
+            item = group[name]
+            if isinstance(item, h5py.Group):
+                todo.append((full, item, depth + 1))
+            elif isinstance(item, h5py.Dataset):
+                _check_own_storage(path, full, item)
+    _contained[path] = stamp
+
+
+def _check_own_storage(path: Path, name: str, data: Any) -> None:
+    others = [entry[0] for entry in data.external or ()]
+    if data.is_virtual:
+        others += [source.file_name for source in data.virtual_sources() if source.file_name != "."]
+    if others:
+        raise ValueError(f"{path}: the values of {name!r} are in another file, {others[0]!r}, which is not read")
 
 
 def loader(path: Path, key: str, *, reverse: bool = False) -> Callable[[Any], np.ndarray]:
@@ -50,6 +98,9 @@ def _load(path: Path, key: str, reverse: bool, index: Any) -> np.ndarray:
         inverse = None
         if isinstance(index, np.ndarray):  # HDF5 takes indices only in increasing order, each once
             index, inverse = np.unique(index, return_inverse=True)
+        rows = np.arange(data.shape[-1 if reverse else 0])[index].size if data.ndim else 1
+        row = math.prod(data.shape[:-1] if reverse else data.shape[1:])
+        require(rows * row * data.dtype.itemsize, f"{path}: reading {rows} samples of {key!r}, {data.shape},")
         try:
             values = np.asarray(data[(..., index)] if reverse else data[index] if data.ndim else data[()])
         except OSError as error:
@@ -58,16 +109,24 @@ def _load(path: Path, key: str, reverse: bool, index: Any) -> np.ndarray:
         return values if inverse is None else values[inverse]
 
 
+def coordinate(file: Any, key: str) -> np.ndarray:
+    """A 1-D dataset, whole; of a length that an axis may have."""
+    data = file[key]
+    if data.ndim > 1 or data.size > _MOST_NODES:
+        raise ValueError(f"{file.filename}: {key!r} has shape {data.shape}; coordinates are 1-D, at most {_MOST_NODES}")
+    return np.asarray(data[()])
+
+
 def datasets(file: Any) -> dict[str, tuple[int, ...]]:
     """Every numeric dataset of an open file: path inside it → shape."""
-    found: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
 
     def visit(name: str, item: Any) -> None:
         if hasattr(item, "shape") and item.shape is not None and item.dtype.kind in "fiub":
-            found[name] = tuple(item.shape)
+            shapes[name] = tuple(item.shape)
 
     file.visititems(visit)
-    return found
+    return shapes
 
 
 def text(value: Any) -> Any:
@@ -116,16 +175,17 @@ def read_hdf5(
     """
     path = Path(path)
     with opened(path) as file:
-        present, said = datasets(file), attributes(file)
+        present, notes = datasets(file), attributes(file)
     coordinates: dict[str, np.ndarray] = {}
     for letter in SPACE:
         for name in (letter, f"{letter}-coordinate", f"grid/{letter}", f"coordinates/{letter}"):
             if name in present and len(present[name]) == 1 and name not in (fields or ()):
-                coordinates[letter] = _load(path, name, False, slice(None))
+                with opened(path) as file:
+                    coordinates[letter] = coordinate(file, name)
                 del present[name]
                 break
     likely = [name for name, shape in present.items() if name in (axes or ()) or dim + 1 <= len(shape) <= dim + 2]
-    found = {
+    chosen = {
         name: Field(
             name,
             (axes or {}).get(name) or default_axes(name, len(present[name]), dim, path),
@@ -136,4 +196,4 @@ def read_hdf5(
         for name in choose(path, fields, list(present) if fields else likely)
     }
     asked = Asked(placement, domain, ignore_coordinates)
-    return assemble(path, "hdf5", found, asked, coordinates, said.get("placement"), attributes=said)
+    return assemble(path, "hdf5", chosen, asked, coordinates, notes.get("placement"), attributes=notes)

@@ -6,6 +6,7 @@
 | Navier–Stokes | ``a`` (N, X, Y), ``u`` (N, X, Y, T), ``t`` (1, T) | periodic |
 """
 
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from quadnorm._memory import require
 from quadnorm.problems.files.assemble import Asked, assemble, default_axes
 from quadnorm.problems.files.hdf5 import choose, datasets, loader, opened
 from quadnorm.problems.files.model import Field, FieldFile
@@ -48,15 +50,15 @@ def read_mat(
         known, named = "periodic", {"a": "nxy", "u": "nxyt"} | named
         times = (loader(path, "t", reverse=True) if new else _loader_5(path, "t"))(slice(None)).reshape(-1)
     chosen = choose(path, fields, [n for n, shape in present.items() if n in named or len(shape) in (dim + 1, dim + 2)])
-    found = {}
+    picked = {}
     for name in chosen:
         shape = present[name]
         letters = named.get(name) or default_axes(name, len(shape), dim, path)
-        found[name] = Field(
+        picked[name] = Field(
             name, letters, shape, loader(path, name, reverse=True) if new else _loader_5(path, name), path
         )
     asked = Asked(placement, domain)
-    return assemble(path, "mat-7.3" if new else "mat-5", found, asked, None, None if placement else known, times)
+    return assemble(path, "mat-7.3" if new else "mat-5", picked, asked, None, None if placement else known, times)
 
 
 def _is_hdf5(path: Path) -> bool:
@@ -80,10 +82,12 @@ def _loader_5(path: Path, name: str) -> Any:
 
 
 def _read_5(path: Path, name: str) -> np.ndarray:
-    found = _scipy(path, "loadmat", variable_names=[name])
-    if name not in found:
+    shape = _variables_5(path).get(name, ())
+    require(2 * 8 * math.prod(shape), f"{path}: reading {name!r}, {shape},")  # as stored, and as an array
+    contents = _scipy(path, "loadmat", variable_names=[name])
+    if name not in contents:
         raise ValueError(f"{path}: variable {name!r} is announced but cannot be read; the file is damaged or cut short")
-    return np.asarray(found[name])
+    return np.asarray(contents[name])
 
 
 def _scipy(path: Path, function: str, **options: Any) -> Any:

@@ -118,6 +118,10 @@ class FieldFile:
         values = np.broadcast_to(values, (*values.shape[: -len(grid)], *self.resolution))
         if "d" in axes:
             values = values.reshape(len(values), -1, *values.shape[3:])
+        if values.dtype.kind not in "fiub":
+            raise ValueError(
+                f"{self.path}: {name!r} holds {values.dtype}, expected real numbers; store its parts apart"
+            )
         return torch.from_numpy(np.array(values)).to(dtype)
 
 

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from quadnorm._memory import require
 from quadnorm.problems.files.assemble import Asked, assemble
-from quadnorm.problems.files.hdf5 import attributes, choose, datasets, loader, opened
+from quadnorm.problems.files.hdf5 import attributes, choose, coordinate, datasets, loader, opened
 from quadnorm.problems.files.model import SPACE, Field, FieldFile
 
 _FLOW = {"velocity": "ntxyc", "particles": "ntxyc", "force": "nxyc"}
@@ -35,25 +36,25 @@ def read_pdebench(
     """One PDEBench file; arguments as in :func:`quadnorm.problems.files.read_hdf5`."""
     path = Path(path)
     with opened(path) as file:
-        present, said = datasets(file), attributes(file)
+        present, notes = datasets(file), attributes(file)
         groups = sorted(name for name in file if name.isdigit() and f"{name}/data" in present)
         coordinates, times = _coordinates(file, groups[0] if groups else "", present)
     if groups:
-        found = {"data": _grouped(path, groups, present)}
+        readable = {"data": _grouped(path, groups, present)}
     else:
         candidates = {name: shape for name, shape in present.items() if len(shape) >= 3}
         dim = len(coordinates) or 2
-        found = {name: _field(path, name, shape, dim) for name, shape in candidates.items()}
-    if not found:
+        readable = {name: _field(path, name, shape, dim) for name, shape in candidates.items()}
+    if not readable:
         raise ValueError(f"{path}: no PDEBench arrangement; it holds {', '.join(present) or 'no dataset at all'}")
-    chosen = {name: found[name] for name in choose(path, fields, list(found))}
+    chosen = {name: readable[name] for name in choose(path, fields, list(readable))}
     asked = Asked(placement, domain, ignore_coordinates)
-    return assemble(path, "pdebench", chosen, asked, coordinates, "cell" if placement is None else None, times, said)
+    return assemble(path, "pdebench", chosen, asked, coordinates, "cell" if placement is None else None, times, notes)
 
 
 def _coordinates(file: Any, group: str, present: dict[str, Any]) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
     names = {a: f"{group}/grid/{a}" if group else f"{a}-coordinate" for a in SPACE + "t"}
-    values = {a: np.asarray(file[name][()]) for a, name in names.items() if len(present.get(name, ())) == 1}
+    values = {a: coordinate(file, name) for a, name in names.items() if len(present.get(name, ())) == 1}
     return values, values.pop("t", None)
 
 
@@ -81,4 +82,9 @@ def _grouped(path: Path, groups: list[str], present: dict[str, tuple[int, ...]])
 
 def _stack(path: Path, groups: list[str], index: Any) -> np.ndarray:
     with opened(path) as file:
-        return np.stack([np.asarray(file[f"{groups[i]}/data"][()]) for i in np.arange(len(groups))[index]])
+        chosen = [file[f"{groups[i]}/data"] for i in np.arange(len(groups))[index]]
+        kinds = sorted({str(data.dtype) for data in chosen})
+        if len(kinds) > 1:
+            raise ValueError(f"{path}: the samples are stored as {' and '.join(kinds)}; store them alike")
+        require(sum(data.nbytes for data in chosen), f"{path}: reading {len(chosen)} samples")
+        return np.stack([np.asarray(data[()]) for data in chosen])

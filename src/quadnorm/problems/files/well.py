@@ -13,10 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from quadnorm.problems.files.assemble import Asked, assemble
-from quadnorm.problems.files.hdf5 import attributes, choose, loader, opened
+from quadnorm.problems.files.hdf5 import attributes, choose, coordinate, loader, opened
 from quadnorm.problems.files.model import SPACE, Field, FieldFile
 
 _GROUPS = {"t0_fields": "", "t1_fields": "c", "t2_fields": "cd"}
@@ -43,11 +41,11 @@ def read_well(
                 f"{path}: dimensions/spatial_dims names {names}, the group holds {list(file['dimensions'])}"
             )
         coordinates = {
-            letter: np.asarray(file[f"dimensions/{name}"][()])
+            letter: coordinate(file, f"dimensions/{name}")
             for letter, name in zip(SPACE, names, strict=False)
             if file[f"dimensions/{name}"].ndim == 1
         }
-        times = np.asarray(file["dimensions/time"][()]) if "time" in file["dimensions"] else None
+        times = coordinate(file, "dimensions/time") if "time" in file["dimensions"] else None
         periodic = _periodic(file)
         found = {
             name: _field(path, file[group][name], group, name, len(names))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from math import isqrt
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,8 @@ from quadnorm._suggest import unknown
 from quadnorm.measures._cache import TensorCache
 from quadnorm.problems.base import Array, Problem, Resolution
 from quadnorm.problems.meshes.triangulations import FAMILIES, vertices, volumes
-from quadnorm.problems.pdes.sine import check_series, forcing_amplitudes
+from quadnorm.problems.parameters import Decay, Range
+from quadnorm.problems.pdes.sine import forcing_amplitudes
 from quadnorm.problems.solvers import quadratic
 from quadnorm.problems.solvers.pool import run
 from quadnorm.problems.solvers.products import product
@@ -41,10 +42,10 @@ class MeshProblem(Problem):
 
     placement: str = "points"
     mesh: str = "uniform"
-    strength: float = 0.8
-    modes: int = 8
-    decay: float = 2.0
-    fine: int = 48
+    strength: Annotated[float, Range(0, 0.95)] = 0.8  # at 1 the spacing at the boundary is of second order in 1/n
+    modes: Annotated[int, Range(1, 256)] = 8
+    decay: Decay = 2.0
+    fine: Annotated[int, Range(2, 512)] = 48
 
     placements: ClassVar[tuple[str, ...]] = ("points",)
     views: ClassVar[tuple[str, ...]] = ("placement", "mesh", "strength")
@@ -53,12 +54,9 @@ class MeshProblem(Problem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_series(self.name, self.modes, self.decay)
         if self.mesh not in FAMILIES:
             raise ValueError(f"{self.name}: " + unknown("mesh", self.mesh, FAMILIES))
-        if not 0 <= self.strength <= 0.95:  # at 1 the spacing at the boundary is of second order in 1/n
-            raise ValueError(f"{self.name}: strength must lie between 0 and 0.95, got {self.strength!r}")
-        if isinstance(self.fine, bool) or not isinstance(self.fine, int) or self.fine < 2 * self.modes:
+        if self.fine < 2 * self.modes:
             raise ValueError(
                 f"{self.name}: fine must be an int of at least 2·modes = {2 * self.modes}, the finite elements per "
                 f"axis; got {self.fine!r}"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from quadnorm.measures.placement import placement_of
 from quadnorm.problems.base import Array, Problem
-from quadnorm.problems.fine import check_fine, cubic
+from quadnorm.problems.fine import cubic
+from quadnorm.problems.parameters import Fine, Range
 from quadnorm.problems.solvers.streamfunction import solve
 
 _WAVES = 4  # cosines of the lid profile
@@ -40,23 +40,15 @@ class Cavity(Problem):
     Re of about 300; where it does not, that is an error.
     """
 
-    reynolds: float = 100.0
-    fine: int = 257
-    tol: float = 1e-10
+    reynolds: Annotated[float, Range(0, 1e5, above=True)] = 100.0
+    fine: Fine = 257
+    tol: Annotated[float, Range(1e-12, 1e-2)] = 1e-10  # rounding lets ψ reach 1e-12
 
     name: ClassVar[str] = "cavity"
     inputs: ClassVar[tuple[str, ...]] = ("lid velocity",)
     outputs: ClassVar[tuple[str, ...]] = ("u",)
     placements: ClassVar[tuple[str, ...]] = ("endpoint", "cell")
     stored: ClassVar[Mapping[str, str]] = {"u": "float32"}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fine(self.name, self.fine, self.tol)
-        if self.tol < 1e-12:
-            raise ValueError(f"{self.name}: tol must be at least 1e-12, which rounding lets ψ reach; got {self.tol!r}")
-        if not 0 < self.reynolds < math.inf:
-            raise ValueError(f"{self.name}: reynolds must be positive and finite, got {self.reynolds!r}")
 
     def lids(self, indices: Sequence[int], seed: int = 0) -> Array:
         """Coefficients (B, 5) of the lid profiles g = x²(1−x)²·Σ a_m cos(mπx), m = 0 … 4."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from quadnorm._suggest import unknown
 from quadnorm.problems.base import Array, Problem
-from quadnorm.problems.fine import check_fine, cubic, select
+from quadnorm.problems.fine import cubic, select
+from quadnorm.problems.parameters import Fine, Positive, Range, Tolerance
 from quadnorm.problems.solvers import fields, pcg
 
 _RESTRICTIONS = ("index", "cubic", "bicubic")
@@ -39,14 +40,14 @@ class Darcy(Problem):
     and its solution is splined back there, so that it is not zero on the outer ring.
     """
 
-    fine: int = 421
-    modes: int = 421
-    alpha: float = 2.0
-    tau: float = 3.0
-    low: float = 3.0
-    high: float = 12.0
+    fine: Fine = 421
+    modes: Annotated[int, Range(2, 4096)] = 421
+    alpha: Annotated[float, Range(1, 20, above=True)] = 2.0
+    tau: Positive = 3.0
+    low: Positive = 3.0
+    high: Positive = 12.0
     restriction: str = "index"
-    tol: float = 3e-12
+    tol: Tolerance = 3e-12
 
     name: ClassVar[str] = "darcy"
     inputs: ClassVar[tuple[str, ...]] = ("log a",)
@@ -58,15 +59,8 @@ class Darcy(Problem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_fine(self.name, self.fine, self.tol)
         if self.restriction not in _RESTRICTIONS:
             raise ValueError(f"{self.name}: " + unknown("restriction", self.restriction, _RESTRICTIONS))
-        if self.modes < 2 or not (self.alpha > 1 and self.tau > 0 and self.low > 0 and self.high > 0):
-            raise ValueError(
-                f"{self.name}: expected modes ≥ 2, alpha > 1, tau > 0 and positive low and high; "
-                f"got modes={self.modes!r}, alpha={self.alpha!r}, tau={self.tau!r}, "
-                f"low={self.low!r}, high={self.high!r}"
-            )
 
     def field(self, index: int, seed: int = 0) -> Array:
         """Coefficients (M, M), in the orthonormal cosine basis, of the Gaussian field g behind one sample."""

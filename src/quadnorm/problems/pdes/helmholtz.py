@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from quadnorm.problems.base import Array
+from quadnorm.problems.parameters import Range
 from quadnorm.problems.pdes.sine import SineProblem, wavenumbers
 
 
@@ -30,15 +31,15 @@ class Helmholtz(SineProblem):
     the operator coercive for every k: no resonance, no waves.
     """
 
-    k_min: float = 1.0
-    k_max: float = 10.0
+    k_min: Annotated[float, Range(0, 1e4)] = 1.0
+    k_max: Annotated[float, Range(0, 1e4)] = 10.0
 
     name: ClassVar[str] = "helmholtz"
     inputs: ClassVar[tuple[str, ...]] = ("f", "k")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.k_min <= self.k_max < np.inf:
+        if self.k_min > self.k_max:
             raise ValueError(
                 f"{self.name}: expected 0 ≤ k_min ≤ k_max, the range of the wavenumber; "
                 f"got k_min={self.k_min!r}, k_max={self.k_max!r}"

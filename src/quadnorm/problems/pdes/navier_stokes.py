@@ -6,11 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from quadnorm.problems.base import Array, Problem
+from quadnorm.problems.parameters import Range
 from quadnorm.problems.solvers.spectral import Stepper, band_of, evaluate, state_of
 
 _MODES = 42  # wavenumbers of the initial field: the band of 128 points, whatever the solve takes
@@ -40,31 +41,18 @@ class NavierStokes(Problem):
     """
 
     placement: str = "periodic"
-    viscosity: float = 1e-4
-    start: float = 2.0
-    horizon: float = 3.0
-    forcing: float = 0.1
-    points: int = 128
-    dt: float = 1 / 32
+    viscosity: Annotated[float, Range(0, 10)] = 1e-4
+    start: Annotated[float, Range(0, 1000)] = 2.0
+    horizon: Annotated[float, Range(0, 1000, above=True)] = 3.0
+    forcing: Annotated[float, Range(-100, 100)] = 0.1
+    points: Annotated[int, Range(3 * _MODES + 1, 4096)] = 128  # coarser grids are sampled, not solved on
+    dt: Annotated[float, Range(0, 1, above=True)] = 1 / 32
 
     name: ClassVar[str] = "navier-stokes"
     inputs: ClassVar[tuple[str, ...]] = ("ω(t)",)
     outputs: ClassVar[tuple[str, ...]] = ("ω(t+Δ)",)
     placements: ClassVar[tuple[str, ...]] = ("periodic",)
     block: ClassVar[int] = 16
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if isinstance(self.points, bool) or not isinstance(self.points, int) or (self.points - 1) // 3 < _MODES:
-            raise ValueError(
-                f"{self.name}: points must be an int of at least {3 * _MODES + 1}, got {self.points!r}; "
-                "coarser grids are sampled, not solved on"
-            )
-        if not (self.viscosity >= 0 and self.dt > 0 and self.start >= 0 and self.horizon > 0):
-            raise ValueError(
-                f"{self.name}: expected viscosity ≥ 0, dt > 0, start ≥ 0 and horizon > 0; got viscosity="
-                f"{self.viscosity!r}, dt={self.dt!r}, start={self.start!r}, horizon={self.horizon!r}"
-            )
 
     def initial(self, indices: Sequence[int], seed: int = 0) -> Array:
         """Coefficients (B, 85, 43) of ω(0), rows k₁ = −42 … 42, columns k₂ = 0 … 42."""

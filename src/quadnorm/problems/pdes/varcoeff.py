@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from quadnorm.problems.base import Array, Problem
-from quadnorm.problems.fine import check_fine, cubic
+from quadnorm.problems.fine import cubic
+from quadnorm.problems.parameters import Fine, Positive, Range, Tolerance
 from quadnorm.problems.solvers import fields, pcg
 
 
@@ -31,27 +32,18 @@ class VarCoeff(Problem):
     Left open by the paper: the field's covariance and scale, the forcing, the fine grid. Chosen: as above.
     """
 
-    fine: int = 257
-    modes: int = 64
-    alpha: float = 3.0
-    tau: float = 3.0
-    sigma: float = 1.0
-    tol: float = 3e-12
+    fine: Fine = 257
+    modes: Annotated[int, Range(2, 4096)] = 64
+    alpha: Annotated[float, Range(1, 20, above=True)] = 3.0  # at 1 and below the field is no function
+    tau: Positive = 3.0
+    sigma: Annotated[float, Range(0, 20)] = 1.0
+    tol: Tolerance = 3e-12
 
     name: ClassVar[str] = "varcoeff"
     inputs: ClassVar[tuple[str, ...]] = ("a",)
     outputs: ClassVar[tuple[str, ...]] = ("u",)
     placements: ClassVar[tuple[str, ...]] = ("endpoint", "cell")
     block: ClassVar[int] = 16
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fine(self.name, self.fine, self.tol)
-        if self.modes < 2 or not (self.sigma >= 0 and self.tau > 0 and self.alpha > 1):
-            raise ValueError(
-                f"{self.name}: expected modes ≥ 2, sigma ≥ 0, tau > 0 and alpha > 1 (below, no function); "
-                f"got modes={self.modes!r}, sigma={self.sigma!r}, tau={self.tau!r}, alpha={self.alpha!r}"
-            )
 
     def _instances(self, indices: Sequence[int], seed: int, workers: int) -> dict[str, Array]:
         amplitude = fields.amplitudes(self.modes, self.alpha, self.tau)

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from quadnorm._files import write_atomic
+
 INK, FAINT = "#1c2430", "#8b95a3"
 WIDTH = 6.8
 
@@ -70,15 +72,18 @@ def save(figure: Any, stem: Path) -> tuple[Path, Path]:
 
     stem = Path(stem)
     stem.parent.mkdir(parents=True, exist_ok=True)
-    made = stem.with_suffix(".svg"), stem.with_suffix(".png")
+    files = stem.with_suffix(".svg"), stem.with_suffix(".png")
+    svg, png = io.StringIO(), io.BytesIO()
     # The canvases print at once; savefig would first draw everything once more, to measure it.
     with style():
-        _print_svg(figure, made[0])
+        _print_svg(figure, svg)
         dpi, figure.dpi = figure.dpi, 220
         canvas: Any = FigureCanvasAgg(figure)
-        canvas.print_png(made[1])
+        canvas.print_png(png)
         figure.dpi = dpi
-    return made
+    write_atomic(files[0], svg.getvalue(), "the figure")
+    write_atomic(files[1], png.getvalue(), "the figure")
+    return files
 
 
 def _print_svg(figure: Any, out: Any) -> None:

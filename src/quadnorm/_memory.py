@@ -1,0 +1,52 @@
+"""How much memory there is, asked before it is taken: a clear refusal instead of a process that the system kills."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def available() -> int | None:
+    """Bytes that this process may still take, as far as the system tells; None where it does not."""
+    limits = []
+    try:
+        lines = [line.split() for line in Path("/proc/meminfo").read_text().splitlines()]
+        limits.append(1024 * sum(int(line[1]) for line in lines if line[0] in ("MemAvailable:", "SwapFree:")))
+    except (OSError, ValueError, IndexError):
+        pass
+    if not limits:
+        try:
+            limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        except (AttributeError, OSError, ValueError):
+            return None
+    try:
+        most = int(Path("/sys/fs/cgroup/memory.max").read_text())
+        limits.append(most - int(Path("/sys/fs/cgroup/memory.current").read_text()))
+    except (OSError, ValueError):
+        pass
+    return max(0, min(limits))
+
+
+def require(count: int, what: str) -> None:
+    """Raise a ValueError if ``what`` needs more bytes than there are.
+
+    >>> require(10**18, "1000 samples")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: 1000 samples would need 1.0 EB of memory; ... are free
+    """
+    there = available()
+    if there is not None and count > there:
+        raise ValueError(f"{what} would need {size(count)} of memory; {size(there)} are free")
+
+
+def size(count: float) -> str:
+    """A number of bytes for people.
+
+    >>> size(300), size(2.5e9)
+    ('300 B', '2.5 GB')
+    """
+    for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
+        if count < 1000:
+            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} EB"

@@ -1,0 +1,63 @@
+"""What the command line prints: no control codes from outside, plain characters where the terminal has no others."""
+
+from __future__ import annotations
+
+import codecs
+import sys
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+from quadnorm._text import printable
+
+_PLAIN = {"→": "->", "×": "x", "−": "-", "…": "...", "·": "*", "≥": ">=", "≤": "<=", "–": "-", "—": "-", "≈": "~"}
+_NUMBER = (*"0123456789+-−.", "")  # how a number begins, or an empty cell
+_FILE_WIDTH = 160  # a file has no width to keep to, and half a name names nothing
+
+
+def prepare_streams() -> None:
+    """Have characters that the output's encoding lacks replaced by plain ones, instead of an error."""
+    codecs.register_error("quadnorm-plain", _replace)
+    for stream in (sys.stdout, sys.stderr):
+        encoding = str(getattr(stream, "encoding", None) or "utf-8").lower()
+        if not encoding.startswith("utf") and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="quadnorm-plain")
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # file names that are not text
+
+
+def _replace(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    plain = [_PLAIN.get(c) or _ascii(c) for c in error.object[error.start : error.end]]
+    return "".join(plain), error.end
+
+
+def _ascii(character: str) -> str:
+    return unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode() or "?"
+
+
+def say(*parts: object) -> None:
+    """Print, with whatever came from outside made harmless; line breaks stay."""
+    text = " ".join(str(part) for part in parts)
+    print("\n".join(printable(line) for line in text.split("\n")))
+
+
+def console() -> Any:
+    """A console that takes text as it is: a path may well contain [brackets]."""
+    from rich.console import Console
+
+    here = Console(markup=False, highlight=False)
+    return here if here.is_terminal else Console(markup=False, highlight=False, width=_FILE_WIDTH)
+
+
+def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table; columns of numbers are right-aligned."""
+    from rich.table import Table
+
+    grid = Table(title=None if title is None else printable(title))
+    for k, column in enumerate(columns):
+        grid.add_column(column, justify="right" if all(row[k][:1] in _NUMBER for row in rows) else "left")
+    for row in rows:
+        grid.add_row(*(printable(cell) for cell in row))
+    console().print(grid)

@@ -1,0 +1,55 @@
+"""Arguments of an operator that come from a config or a file: of the declared type, in a range that makes sense."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_args, get_origin, get_type_hints
+
+# Smallest and largest value of every numeric argument. The upper ends are far above what anyone trains; they are there
+# so that a typing error or a hostile file is refused before it costs memory.
+RANGES: dict[str, tuple[float, float]] = {
+    "width": (1, 2**14),
+    "modes": (1, 2**14),
+    "layers": (1, 2**10),
+    "heads": (1, 2**10),
+    "slices": (1, 2**14),
+    "projection": (1, 2**16),
+    "padding": (0.0, 8.0),
+    "period": (1e-6, 1e6),
+}
+_WORDS = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
+
+
+def check_params(make: Callable[..., Any], params: Mapping[str, Any]) -> None:
+    """Compare values with the annotations of the operator's arguments and with :data:`RANGES`.
+
+    >>> from quadnorm.operators import FNO
+    >>> check_params(FNO, {"modes": 2.5})
+    Traceback (most recent call last):
+    ValueError: modes must be an integer between 1 and 16384, got 2.5
+    """
+    hints = get_type_hints(getattr(make, "__init__", make))
+    for name, value in params.items():
+        hint = hints.get(name, Any)
+        kinds = get_args(hint) or (hint,)
+        scalars = [kind for kind in _WORDS if kind in kinds]
+        if Any in kinds or not scalars:
+            continue
+        several = any(get_origin(kind) is not None and issubclass(get_origin(kind), Sequence) for kind in kinds)
+        if value is None and type(None) in kinds:
+            continue
+        values = list(value) if several and isinstance(value, (list, tuple)) and value else [value]
+        if not all(any(_fits(v, kind, name) for kind in scalars) for v in values):
+            low, high = RANGES.get(name, (-math.inf, math.inf))
+            limits = f" between {low:g} and {high:g}" if name in RANGES else ""
+            raise ValueError(f"{name} must be {' or '.join(_WORDS[k] for k in scalars)}{limits}, got {value!r}")
+
+
+def _fits(value: Any, kind: type, name: str) -> bool:
+    if kind in (bool, str):
+        return isinstance(value, kind)
+    if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else int):
+        return False
+    low, high = RANGES.get(name, (-math.inf, math.inf))
+    return math.isfinite(value) and low <= value <= high

@@ -1,0 +1,112 @@
+"""Kills of parents and workers: nothing is lost, nothing is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from quadnorm.lab.studies.records import load
+from quadnorm.training.folder import claimed
+from tests import ROOT
+from tests.faults.effort import LONG, report
+from tests.lab.studies.test_runner import fingerprint
+from tests.lab.studies.tiny_study import tiny_study
+
+pytestmark = pytest.mark.faults
+
+
+def test_killed_at_random_moments_a_study_ends_the_same(tmp_path):
+    """SIGKILL while it makes data, trains, evaluates and writes, half of them in the middle of a write."""
+    kills = 200 if LONG else 20
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.lab.studies.killed", str(tmp_path), "1", str(kills)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=7200,
+    )
+    assert done.returncode == 0, done.stderr
+    moments, writes, studies = map(int, done.stdout.split())
+    assert moments + writes == kills
+    whole = fingerprint(tmp_path / "whole")
+    assert len(whole) == 4 + 16  # weights and evaluations
+    lost = 0
+    for root in (tmp_path / str(k) for k in range(studies)):
+        lost += fingerprint(root) != whole or len(load(tiny_study(), root)) != 16
+        assert not list(root.rglob("*.part"))
+        assert not list(root.rglob(".block-*"))
+        assert not list(root.rglob("*.damaged-*"))
+    report(f"{lost} lost in {kills} kills, {writes} of them in the middle of a write")
+    assert lost == 0
+
+
+LONG_STUDY = """
+import sys
+from pathlib import Path
+from quadnorm.cli import app
+from quadnorm.lab.studies.runner import run_study
+from tests.lab.studies.tiny_study import tiny_study
+if __name__ == "__main__":
+    with app._stop_signals():  # as the command line has it
+        try:
+            run_study(tiny_study(epochs=100_000), Path(sys.argv[1]), workers=2)
+        except KeyboardInterrupt:
+            sys.exit(130)
+"""
+
+
+def session(leader: int) -> list[int]:
+    """Living processes of the session that ``leader`` began, other than itself."""
+    pids = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and int(entry) != leader:
+            try:
+                fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[3]) == leader and fields[0] != "Z":
+                pids.append(int(entry))
+    return pids
+
+
+SIGNALS = [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
+@pytest.mark.parametrize("number", SIGNALS if LONG else SIGNALS[:1], ids=lambda s: s.name)
+def test_workers_end_with_their_parent_and_the_folders_are_free(tmp_path, number):
+    """Only the parent is hit, with two workers at work; a moment later nothing is left of them."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    study = subprocess.Popen(
+        [sys.executable, "-c", LONG_STUDY, str(tmp_path)],
+        env=environment,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # not as nohup leaves it
+    )
+    try:
+        until = time.monotonic() + 300
+        while sum(p.stat().st_size > 0 for p in (tmp_path / "runs").glob("*/metrics.jsonl")) < 2:
+            assert time.monotonic() < until
+            assert study.poll() is None
+            time.sleep(0.1)
+        assert len(session(study.pid)) >= 2
+        study.send_signal(number)
+        code = study.wait(timeout=120)
+        assert code == (-number if number == signal.SIGKILL else 130)
+        until = time.monotonic() + 10
+        while session(study.pid) and time.monotonic() < until:
+            time.sleep(0.05)
+        orphans = session(study.pid)
+        report(f"{len(orphans)} orphans after {number.name}")
+        assert orphans == []
+        for run in (tmp_path / "runs").iterdir():
+            with claimed(run, patience=0):
+                pass
+    finally:
+        for pid in [*session(study.pid), *([study.pid] if study.poll() is None else [])]:
+            os.kill(pid, signal.SIGKILL)
+        study.wait()

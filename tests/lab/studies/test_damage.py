@@ -1,0 +1,89 @@
+"""Damaged files of a study are named, set aside and made again; evaluations belong to their weights; locks are kept."""
+
+import os
+import shutil
+
+import pytest
+
+from quadnorm.lab.studies.records import complete, evaluation_file, folder_of, load, read_json, tasks_of, write_record
+from quadnorm.lab.studies.runner import run_study, start_again
+from quadnorm.training.folder import claimed
+from tests.lab.studies.test_runner import fingerprint
+from tests.lab.studies.tiny_study import tiny_study
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    os.environ["QUADNORM_CACHE"] = str(tmp_path_factory.getbasetemp() / "cache")
+    root = tmp_path_factory.mktemp("whole")
+    run_study(tiny_study(seeds=(0,)), root, workers=1)
+    return root
+
+
+@pytest.fixture
+def copy(whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def flip(path, at=20):
+    data = bytearray(path.read_bytes())
+    data[at] ^= 2
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("name", ["record.json", "evaluations/as-trained@17.json"])
+def test_a_damaged_file_is_made_again_and_the_rest_is_left(whole, copy, name, caplog):
+    s = tiny_study(seeds=(0,))
+    one, other = tasks_of(s).values()
+    before = {p: p.stat().st_mtime_ns for p in folder_of(copy, other).rglob("*") if p.is_file()}
+    path = folder_of(copy, one) / name
+    flip(path)
+    assert not complete(copy, one)
+    report = run_study(s, copy, workers=1)
+    assert (report.ran, report.found) == ((one.key,), (other.key,))
+    assert f"{path} is damaged: its checksum does not agree with its contents; set aside as" in caplog.text
+    assert [p for p in path.parent.iterdir() if ".damaged-" in p.name]
+    assert {p: p.stat().st_mtime_ns for p in before} == before
+    kept = {k: v for k, v in fingerprint(copy).items() if ".damaged-" not in k}
+    assert kept == fingerprint(whole)
+    assert len(load(s, copy)) == 8
+
+
+def test_damaged_weights_are_trained_again_when_they_are_needed(whole, copy, caplog):
+    s = tiny_study(seeds=(0,))
+    one, _ = tasks_of(s).values()
+    flip(folder_of(copy, one) / "best.safetensors", 1000)
+    evaluation_file(folder_of(copy, one), "as-trained", 9).unlink()
+    run_study(s, copy, workers=1)
+    assert "best.safetensors is damaged" in caplog.text
+    assert fingerprint(copy) == fingerprint(whole)
+
+
+def test_an_evaluation_of_other_weights_is_not_shown_and_is_made_again(whole, copy):
+    s = tiny_study(seeds=(0,))
+    one, other = tasks_of(s).values()
+    theirs = evaluation_file(folder_of(copy, other), "as-trained", 17)
+    shutil.copy(theirs, evaluation_file(folder_of(copy, one), "as-trained", 17))  # sound, but of another model
+    assert len(load(s, copy)) == 7
+    run_study(s, copy, workers=1)
+    assert fingerprint(copy) == fingerprint(whole)
+
+
+def test_escape_codes_in_a_record_are_written_out(copy):
+    folder = folder_of(copy, next(iter(tasks_of(tiny_study(seeds=(0,))).values())))
+    write_record(folder, {**read_json(folder / "record.json"), "text": "\x1b[31mred\x07"})
+    assert read_json(folder / "record.json")["text"] == "\\x1b[31mred\\x07"
+
+
+def test_starting_again_refuses_a_run_that_another_process_trains(copy):
+    s = tiny_study(seeds=(0,))
+    one, other = tasks_of(s).values()
+    for task in (one, other):
+        (folder_of(copy, task) / "record.json").unlink()
+    before = sorted(p for p in copy.rglob("*") if p.is_file())
+    with claimed(folder_of(copy, other)), pytest.raises(OSError, match="another process is training in"):
+        start_again(s, copy)
+    assert sorted(p for p in copy.rglob("*") if p.is_file()) == before
+    start_again(s, copy)
+    assert not [p for p in copy.rglob("*") if p.is_file()]

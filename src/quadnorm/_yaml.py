@@ -22,13 +22,13 @@ class Loader(yaml.SafeLoader):
     depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):  # type: ignore[no-untyped-call]
+        if self.check_event(yaml.AliasEvent):
             self._refuse("an alias (*) is not read here; write the value out")
         self.depth += 1
         if self.depth > MOST_LEVELS:
             self._refuse(f"it is nested more than {MOST_LEVELS} levels deep")
         try:
-            return super().compose_node(parent, index)  # type: ignore[no-untyped-call]
+            return super().compose_node(parent, index)
         finally:
             self.depth -= 1
 

@@ -79,7 +79,7 @@ def instances(
     """
     wanted, ready = p.indices(indices), 0
     if not p.kept:
-        for read_part in p._made(wanted, seed, workers):
+        for read_part in p._blocks(wanted, seed, workers):
             ready += len(next(iter(read_part.values())))
             if progress is not None:
                 progress(ready, len(wanted))

@@ -58,7 +58,8 @@ def _declared(cls: type) -> dict[str, tuple[type, Range | None]]:
 
 def check_parameters(problem: Any) -> None:
     """Refuse values of another type or out of range; an integer given for a real number becomes one."""
-    for name, (kind, limits) in _declared(type(problem)).items():
+    cls: Any = type(problem)
+    for name, (kind, limits) in _declared(cls).items():
         value = getattr(problem, name)
         if kind is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53:
             value = float(value)

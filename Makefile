@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN   := $(VENV)/bin
 READY := $(VENV)/.ready
 FAULTS_MINUTES ?= 60
-EXTRAS := dev,fast,mesh,bench,dist,compat
+EXTRAS := dev,fast,triton,mesh,bench,dist,compat
 
 .PHONY: help env test test-slow test-faults lint format demo bench docs clean
 help:            ## list the targets

@@ -19,25 +19,25 @@ FILL: tl.constexpr = tl.constexpr(1e15)  # see quadnorm.norms.weights.FILL
 
 
 @triton.jit
-def _present(x, w, HOLES: tl.constexpr):  # type: ignore[no-untyped-def]
+def _present(x, w, HOLES: tl.constexpr):
     if HOLES:
         return tl.where((w == 0) & ~(tl.abs(x) < FILL), 0.0, x)
     return x
 
 
 @triton.jit
-def _safe(mass):  # type: ignore[no-untyped-def]
+def _safe(mass):
     """A divisor: weights that are all 0 give finite values without meaning."""
     return tl.where(mass > 0, mass, 1.0)
 
 
 @triton.jit
-def _total(tile):  # type: ignore[no-untyped-def]
+def _total(tile):
     return tl.sum(tl.sum(tile, 1), 0)
 
 
 @triton.jit
-def _moments(x, w, CENTRE: tl.constexpr):  # type: ignore[no-untyped-def]
+def _moments(x, w, CENTRE: tl.constexpr):
     """Mass, mean (high, low) and second central moment (raw without CENTRE) of a tile; w is 0 outside."""
     mass = _total(w)
     if CENTRE:
@@ -56,12 +56,12 @@ def _moments(x, w, CENTRE: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _rstd(second, mass, eps):  # type: ignore[no-untyped-def]
+def _rstd(second, mass, eps):
     return tl.div_rn(1.0, tl.sqrt_rn(second / _safe(mass) + eps))
 
 
 @triton.jit
-def forward_row(  # type: ignore[no-untyped-def]
+def forward_row(
     x_ptr, w_ptr, gamma_ptr, beta_ptr, y_ptr, stats_ptr, rows, G, D, N, own, eps,
     CENTRE: tl.constexpr, HOLES: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
@@ -88,7 +88,7 @@ def forward_row(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def moments_tile(  # type: ignore[no-untyped-def]
+def moments_tile(
     x_ptr, w_ptr, parts_ptr, rows, G, D, N, own, TD, TN,
     CENTRE: tl.constexpr, HOLES: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
@@ -112,7 +112,7 @@ def moments_tile(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def merge_row(  # type: ignore[no-untyped-def]
+def merge_row(
     parts_ptr, stats_ptr, rows, T, eps, CENTRE: tl.constexpr, BT: tl.constexpr
 ):  # fmt: skip
     """The moments of a row from those of its T tiles: a pivot, the mean from it, both moments around that mean."""
@@ -159,7 +159,7 @@ def merge_row(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def output_tile(  # type: ignore[no-untyped-def]
+def output_tile(
     x_ptr, w_ptr, gamma_ptr, beta_ptr, y_ptr, stats_ptr, B, C, D, N, own, TC, TN,
     HOLES: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
@@ -189,7 +189,7 @@ def output_tile(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def backward_row(  # type: ignore[no-untyped-def]
+def backward_row(
     g_ptr, x_ptr, w_ptr, gamma_ptr, stats_ptr, dx_ptr, dw_ptr, sums_ptr, rows, G, D, N, own,
     CENTRE: tl.constexpr, HOLES: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
@@ -226,7 +226,7 @@ def backward_row(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def sums_tile(  # type: ignore[no-untyped-def]
+def sums_tile(
     g_ptr, x_ptr, w_ptr, stats_ptr, parts_ptr, B, C, D, N, own, TC, TN,
     HOLES: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
@@ -257,7 +257,7 @@ def sums_tile(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def merge_sums(  # type: ignore[no-untyped-def]
+def merge_sums(
     parts_ptr, gamma_ptr, sums_ptr, folded_ptr, rows, G, D, TN,
     CENTRE: tl.constexpr, BD: tl.constexpr, BT: tl.constexpr,
 ):  # fmt: skip
@@ -292,7 +292,7 @@ def merge_sums(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def gradient_tile(  # type: ignore[no-untyped-def]
+def gradient_tile(
     g_ptr, x_ptr, w_ptr, gamma_ptr, stats_ptr, folded_ptr, dx_ptr, dw_ptr, B, C, D, N, own, S, TN, loop,
     HOLES: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip

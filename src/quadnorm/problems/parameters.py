@@ -1,4 +1,4 @@
-"""The range of every parameter of a problem, said where it is declared and checked in one place."""
+"""The range of every parameter of a problem, declared with it and checked in one place."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def check_parameters(problem: Any) -> None:
         if right and kind in (int, float):
             right = math.isfinite(value) and (limits is None or value in limits)
         if not right:
-            words = {int: "an integer", float: "a number", str: "text", bool: "true or false"}[kind]
+            expected = {int: "an integer", float: "a number", str: "text", bool: "true or false"}[kind]
             raise ValueError(
-                f"{problem.name}: {name} must be {words}{'' if limits is None else f' {limits}'}, got {value!r}"
+                f"{problem.name}: {name} must be {expected}{'' if limits is None else f' {limits}'}, got {value!r}"
             )

@@ -56,9 +56,9 @@ class Evaluation:
     grids: tuple[Errors, ...]
 
     def __getitem__(self, grid: Grid) -> Errors:
-        for found in self.grids:
-            if found.grid == grid:
-                return found
+        for row in self.grids:
+            if row.grid == grid:
+                return row
         raise KeyError(f"not evaluated at {grid}; there are {', '.join(name(e.grid) for e in self.grids)}")
 
     def to_json(self) -> dict[str, Any]:
@@ -153,11 +153,11 @@ def _resampled(field: Tensor, shape: tuple[int, ...], placement: str, how: str) 
 
 
 def _source(p: Problem, source: Grid | None) -> Grid:
-    found: Grid | None = getattr(p, "fine", None) if source is None else source
-    if found is None:
+    fine: Grid | None = getattr(p, "fine", None) if source is None else source
+    if fine is None:
         raise ValueError(f"{p.name} has no grid of its own to resample from; give source=, such as source=257")
-    p.shape(found)
-    return found
+    p.shape(fine)
+    return fine
 
 
 def _batch(config: TrainConfig, p: Problem, grid: Grid) -> int:

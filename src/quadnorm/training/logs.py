@@ -18,7 +18,7 @@ log = logging.getLogger("quadnorm")
 
 
 class Watcher(Protocol):
-    """Someone who is told how a run goes."""
+    """A listener to a run: a file, a bar, TensorBoard."""
 
     def step(self) -> None:
         """One optimiser step is done."""
@@ -96,13 +96,13 @@ class TensorBoard:
 
 
 def _scalars(record: Record, prefix: str = "") -> dict[str, float]:
-    found: dict[str, float] = {}
+    scalars: dict[str, float] = {}
     for key, value in record.items():
         if isinstance(value, Mapping):
-            found |= _scalars(dict(value), f"{prefix}{key}/")
+            scalars |= _scalars(dict(value), f"{prefix}{key}/")
         elif isinstance(value, (int, float)) and key != "epoch":
-            found[prefix + key] = float(value)
-    return found
+            scalars[prefix + key] = float(value)
+    return scalars
 
 
 def sentence(record: Record, epochs: int) -> str:
@@ -179,11 +179,11 @@ class Bar:
 def watchers(
     config: TrainConfig, folder: Path, history: Sequence[Record], step: int, progress: bool | None
 ) -> list[Watcher]:
-    """Everyone to be told. ``progress``: None is a bar on a terminal and plain lines elsewhere, True always a bar."""
-    told: list[Watcher] = []
+    """The listeners of a run. ``progress``: None is a bar on a terminal, plain lines elsewhere; True always a bar."""
+    listeners: list[Watcher] = []
     if config.tensorboard:
-        told.append(TensorBoard(folder / "tensorboard", len(history)))
-    told.append(JsonLines(folder / "metrics.jsonl", history))
+        listeners.append(TensorBoard(folder / "tensorboard", len(history)))
+    listeners.append(JsonLines(folder / "metrics.jsonl", history))
     if progress is not False:
-        told.append(Bar(config, step) if progress or sys.stderr.isatty() else Lines(config, len(history)))
-    return told
+        listeners.append(Bar(config, step) if progress or sys.stderr.isatty() else Lines(config, len(history)))
+    return listeners

@@ -62,7 +62,7 @@ def train(
         config: a config, a mapping or the path of a YAML file; ``overrides`` (``a.b=c``) change it.
         resume: False starts again, and removes what the folder holds of an earlier run.
         progress: None shows a bar on a terminal and plain lines elsewhere; False shows nothing.
-        data_progress: told (samples ready, samples wanted) while training data are made.
+        data_progress: called with (samples ready, samples wanted) while training data are made.
 
     Raises:
         ValueError: the config, the checkpoint or the data are wrong, or training diverged; one line each.

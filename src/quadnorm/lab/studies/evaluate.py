@@ -17,7 +17,8 @@ from quadnorm.lab.studies.study import Way
 from quadnorm.norms.factory import is_norm
 from quadnorm.training import TrainConfig
 from quadnorm.training.data import problem_of, samples, viewed
-from quadnorm.training.losses import POINTS, grid_weights, relative_l2, weights_of
+from quadnorm.training.loop import errors
+from quadnorm.training.losses import POINTS, grid_weights
 
 PARTS = ("norms", "kernels", "all")
 JUMPS = ("darcy", "darcy-official")  # problems whose input takes two values: the nearest sample is one of them
@@ -58,13 +59,8 @@ def errors_of(model: nn.Module, config: TrainConfig, way: Way, grid: int) -> dic
         predict = predictor(model, config, way, shape, p.placement)
     weights = grid_weights(p.placement, shape, x.dtype)
     batch = max(1, config.batch * prod(trained.shape(native)) // prod(shape))
-    plain, weighted = [], []
-    for start in range(0, len(x), batch):
-        inputs, truth = x[start : start + batch], y[start : start + batch]
-        guess = predict(inputs)
-        plain += relative_l2(guess, truth).tolist()
-        weighted += relative_l2(guess, truth, weights_of(inputs, weights)).tolist()
-    return {"plain": plain, "weighted": weighted}
+    plain, weighted = errors(predict, x, y, weights, batch)
+    return {"plain": plain.tolist(), "weighted": weighted.tolist()}
 
 
 def native_grid(config: TrainConfig) -> int:

@@ -34,7 +34,7 @@ def read_well(
         absent = [name for name in ("dimensions", "t0_fields") if name not in file]
         if absent:
             raise ValueError(f"{path}: no file of the Well, group {absent[0]!r} is missing; it holds {', '.join(file)}")
-        said = attributes(file)
+        notes = attributes(file)
         names = [str(n) for n in attributes(file["dimensions"]).get("spatial_dims", [])]
         if not names or any(n not in file["dimensions"] for n in names):
             raise ValueError(
@@ -47,36 +47,36 @@ def read_well(
         }
         times = coordinate(file, "dimensions/time") if "time" in file["dimensions"] else None
         periodic = _periodic(file)
-        found = {
+        readable = {
             name: _field(path, file[group][name], group, name, len(names))
             for group in _GROUPS
             if group in file
             for name in file[group]
         }
-    count = said.get("n_trajectories")
-    for f in found.values():
+    count = notes.get("n_trajectories")
+    for f in readable.values():
         if f.axes.startswith("n") and count is not None and f.shape[0] != count:
             raise ValueError(f"{path}: n_trajectories is {count}, but {f.name!r} holds {f.shape[0]} samples")
-    chosen = {name: found[name] for name in choose(path, fields, list(found))}
+    chosen = {name: readable[name] for name in choose(path, fields, list(readable))}
     known = [("periodic" if name in periodic else None) if placement is None else None for name in names]
     asked = Asked(placement, domain, ignore_coordinates)
-    return assemble(path, "the_well", chosen, asked, coordinates, known, times, said)
+    return assemble(path, "the_well", chosen, asked, coordinates, known, times, notes)
 
 
 def _periodic(file: Any) -> set[str]:
     """Names of the axes on which every boundary condition is periodic."""
     kinds: dict[str, set[str]] = {}
     for group in file.get("boundary_conditions", {}).values():
-        said = attributes(group)
-        for name in said.get("associated_dims", []):
-            kinds.setdefault(str(name), set()).add(str(said.get("bc_type", "")).lower())
+        notes = attributes(group)
+        for name in notes.get("associated_dims", []):
+            kinds.setdefault(str(name), set()).add(str(notes.get("bc_type", "")).lower())
     return {name for name, types in kinds.items() if types == {"periodic"}}
 
 
 def _field(path: Path, data: Any, group: str, name: str, dim: int) -> Field:
-    said = attributes(data)
-    varies = said.get("dim_varying", [True] * dim)
-    axes = "n" * bool(said.get("sample_varying", True)) + "t" * bool(said.get("time_varying", True))
+    notes = attributes(data)
+    varies = notes.get("dim_varying", [True] * dim)
+    axes = "n" * bool(notes.get("sample_varying", True)) + "t" * bool(notes.get("time_varying", True))
     axes += "".join(letter for letter, v in zip(SPACE, varies, strict=False) if v) + _GROUPS[group]
     if len(axes) != data.ndim:
         raise ValueError(

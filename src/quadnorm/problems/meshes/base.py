@@ -125,12 +125,12 @@ class MeshProblem(Problem):
             points = self.vertices(index, n, seed)
             return torch.from_numpy(np.concatenate([volumes(points)[None], points.T]))
 
-        found: F64 = _MESHES.get((self.name, self.mesh, self.strength, n, seed, index), make).numpy()
-        return found
+        geometry: F64 = _MESHES.get((self.name, self.mesh, self.strength, n, seed, index), make).numpy()
+        return geometry
 
     def card(self) -> str:
         chosen = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))
-        meshes = "\n".join(f"  {name}: {words}" for name, words in FAMILIES.items())
+        meshes = "\n".join(f"  {name}: {about}" for name, about in FAMILIES.items())
         return (
             f"{self.name}: {', '.join(self.inputs)} → {', '.join(self.outputs)}\n\n"
             f"{inspect.cleandoc(type(self).__doc__ or '')}\n\nMeshes, of n² vertices at resolution n:\n{meshes}"

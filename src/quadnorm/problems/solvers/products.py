@@ -25,11 +25,11 @@ def product(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> F64:
     rows = min(m, max(1, _PIECE // (k * n)))
     whole = m - m % rows
     pieces = a[..., :whole, :].reshape(*a.shape[:-2], whole // rows, rows, k)
-    made: F64 = np.matmul(pieces, b[..., None, :, :])  # (…, pieces, rows, n)
+    parts: F64 = np.matmul(pieces, b[..., None, :, :])  # (…, pieces, rows, n)
     if whole == m:
-        return made.reshape(*lead, m, n)
+        return parts.reshape(*lead, m, n)
     out: F64 = np.empty((*lead, m, n))
-    out[..., :whole, :] = made.reshape(*lead, whole, n)
+    out[..., :whole, :] = parts.reshape(*lead, whole, n)
     np.matmul(a[..., whole:, :], b, out=out[..., whole:, :])
     return out
 

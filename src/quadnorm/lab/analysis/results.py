@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -95,8 +96,9 @@ def load_results(
 
 
 def _holder(roots: Sequence[Path], key: str) -> Path | None:
-    there = [root for root in roots if (root / "runs" / key).is_dir()]
-    whole = [root for root in there if (root / "runs" / key / "record.json").exists()]
+    # os.path, because pathlib raises for folders that may not be read; these are reported where their files are.
+    there = [root for root in roots if os.path.isdir(root / "runs" / key)]
+    whole = [root for root in there if os.path.exists(root / "runs" / key / "record.json")]
     return next(iter(whole or there), None)
 
 

@@ -197,7 +197,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     try:
         values: dict[str, Any] = printable_values(read_sealed(path))
         return values
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 

@@ -9,12 +9,14 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from quadnorm.lab.studies import Method, study, study_names
 from quadnorm.lab.studies.evaluate import anchored_in_part, band, errors_of, predictor
 from quadnorm.lab.studies.executors import processes
+from quadnorm.lab.studies.pictures import read_picture
 from quadnorm.lab.studies.records import (
     complete,
     evaluation_file,
@@ -28,6 +30,7 @@ from quadnorm.lab.studies.runner import run_study, select
 from quadnorm.lab.studies.study import AS_TRAINED, NATIVE, Way
 from quadnorm.training import TrainConfig, load_model, read_metrics
 from quadnorm.training.checkpoint import read_checkpoint
+from quadnorm.training.data import samples
 from quadnorm.training.versions import NUMERICS
 from tests import ROOT
 from tests.lab.studies.tiny_study import ANCHORED, tiny_study
@@ -76,6 +79,35 @@ def test_a_record_says_where_it_comes_from(finished):
         assert not (folder_of(finished, task) / "last.safetensors").exists()
         model, _ = load_model(folder_of(finished, task))
         assert record["parameters"] == sum(p.numel() for p in model.parameters())
+
+
+def test_what_figures_need_is_kept_with_the_run(tmp_path):
+    """Fields of the first seed, as the model predicts them to half precision of the error, and its audit; once."""
+    s = tiny_study(pictured=("LayerNorm",))
+    s = replace(s, evaluations=(AS_TRAINED, NATIVE))
+    run_study(s, tmp_path, workers=1, threads=1)
+    kept = sorted(p.parent.parent.name for p in tmp_path.rglob("pictures/*"))
+    (key,) = set(kept)
+    assert len(kept) == 5  # two ways at two grids, and the audit
+    folder = tmp_path / "runs" / key
+    model, config = load_model(folder)
+    x, y = samples(config, "test", [17])[17]
+    with torch.no_grad():
+        guess = model(x)[0, 0].double().numpy()
+    picture = read_picture(folder, "as-trained", 17)
+    np.testing.assert_allclose(picture.x, x[0, 0].numpy(), rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(picture.truth, y[0, 0].numpy(), rtol=1e-6)
+    np.testing.assert_allclose(picture.prediction, guess, rtol=0, atol=1e-3 * abs(guess - y[0, 0].numpy()).max())
+    assert read_picture(folder, "as-trained", 33) is None
+    leaks = json.loads((folder / "pictures" / "audit.json").read_text())["leaks"]
+    assert leaks[0]["introduced"] >= leaks[-1]["introduced"] > 0
+    report = run_study(s, tmp_path, workers=1, threads=1)
+    assert not report.ran
+    (folder / "pictures" / "native@17.npz").write_bytes(b"PK")
+    with pytest.raises(ValueError, match="is damaged"):
+        read_picture(folder, "native", 17)
+    (folder / "pictures" / "native@17.npz").unlink()
+    assert len(run_study(s, tmp_path, workers=1, threads=1).ran) == 1
 
 
 def test_learned_blends_are_read_out(tmp_path):

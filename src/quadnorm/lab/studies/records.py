@@ -1,7 +1,8 @@
 """Records: one folder per training run, complete or resumable, never half-written.
 
     <root>/runs/<key>/config.yaml, environment.json, metrics.jsonl, best.safetensors   from the training room
-    <root>/runs/<key>/evaluations/<evaluation>@<grid>.json                            every test sample's error
+    <root>/runs/<key>/evaluations/<way>@<grid>.json                                   every test sample's error
+    <root>/runs/<key>/pictures/<way>@<grid>.npz, audit.json                           for figures: see pictures.py
     <root>/runs/<key>/record.json                                                     written last: it is whole
 
 The key names what decides the weights (problem, operator, norm, grid, budget, seed), so studies that train the same
@@ -17,13 +18,14 @@ import logging
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from quadnorm._files import DamagedError, read_sealed, sealed, set_aside, write_atomic
 from quadnorm._text import printable_values
+from quadnorm.lab.studies.pictures import sound_picture
 from quadnorm.lab.studies.study import Run, Study, Way
 
 FORMAT = 2
@@ -39,6 +41,14 @@ class Task:
     evaluations: tuple[Way, ...]
     grids: tuple[int, ...]
     epochs: int
+    pictured: bool = False
+
+    @property
+    def pictures(self) -> list[tuple[Way, int]]:
+        """The ways and grids whose fields are kept: the training grid and the finest."""
+        if not self.pictured:
+            return []
+        return [(way, n) for way in self.evaluations for n in dict.fromkeys((self.grids[0], self.grids[-1]))]
 
 
 @dataclass(frozen=True)
@@ -74,7 +84,9 @@ def tasks_of(study: Study) -> dict[str, Task]:
         task = task_of(run, study.evaluations)
         if task.key in tasks:
             grids = tuple(dict.fromkeys((*tasks[task.key].grids, *task.grids)))
-            task = Task(task.key, task.config, task.evaluations, grids, task.epochs)
+            task = replace(task, grids=grids, pictured=tasks[task.key].pictured)
+        if run.seed == study.seeds[0] and run.method.label in study.pictured:
+            task = replace(task, pictured=True)
         tasks[task.key] = task
     return tasks
 
@@ -138,7 +150,14 @@ def complete(root: Path, task: Task) -> bool:
         record = read_json(folder / "record.json")
     except DamagedError:
         return False
-    return record is not None and not missing(folder, task, str(record.get("weights")))
+    if record is None or missing(folder, task, str(record.get("weights"))):
+        return False
+    return record.get("status") == "diverged" or not unpictured(folder, task, str(record.get("weights")))
+
+
+def unpictured(folder: Path, task: Task, weights: str) -> list[tuple[Way, int]]:
+    """The pictures that a run with these weights still lacks: absent, damaged, or of other weights."""
+    return [(way, n) for way, n in task.pictures if not sound_picture(folder, way.name, n, weights)]
 
 
 def load(study: Study, root: Path, allow_mixed: bool = False) -> list[Row]:

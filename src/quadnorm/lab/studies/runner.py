@@ -25,6 +25,7 @@ from quadnorm.lab.studies.records import (
     missing,
     read_or_set_aside,
     tasks_of,
+    unpictured,
     write_evaluation,
     write_record,
 )
@@ -122,6 +123,7 @@ def execute(task: Task, *, root: Path) -> dict[str, Any]:
 
 def _execute(task: Task, folder: Path, config: Any) -> dict[str, Any]:
     from quadnorm.lab.studies.evaluate import errors_of
+    from quadnorm.lab.studies.pictures import keep_audit, keep_picture, sound_audit
     from quadnorm.training import NUMERICS, NonFiniteError, environment
 
     began = time.monotonic()
@@ -145,6 +147,11 @@ def _execute(task: Task, folder: Path, config: Any) -> dict[str, Any]:
         else:
             errors = errors_of(model, config, evaluation, grid)
         write_evaluation(folder, evaluation.name, grid, weights, errors)
+    if model is not None:
+        for way, grid in unpictured(folder, task, weights):
+            keep_picture(model, config, way, grid, folder, weights)
+        if task.pictured and not sound_audit(folder, weights):
+            keep_audit(model, config, task.grids, folder, weights)
     if record is None or record["weights"] != weights:
         record = {
             "format": FORMAT,

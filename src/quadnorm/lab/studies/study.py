@@ -180,7 +180,8 @@ class Study:
     ``tables`` are the tables it rebuilds. ``statistic`` is what stands after ±: ``ci95`` or ``std``. ``metric``: the
     relative L² error that tables show, ``plain`` (samples counted alike) or ``weighted`` by the quadrature. ``notes``
     say what the paper leaves open, what was chosen, and where it contradicts itself. ``changes`` are overrides that
-    were applied (see :mod:`quadnorm.lab.studies.overrides`): a changed study is another study.
+    were applied (see :mod:`quadnorm.lab.studies.overrides`): a changed study is another study. ``pictured``: methods
+    whose first seed leaves fields and an audit for figures (see :mod:`quadnorm.lab.studies.pictures`).
     """
 
     name: str
@@ -197,6 +198,7 @@ class Study:
     preset: str = "paper"
     changes: tuple[str, ...] = ()
     threads: int = 1  # of every run; they decide its last bits, so the machine must not decide them
+    pictured: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.statistic not in STATISTICS:

@@ -8,6 +8,7 @@ from quadnorm.lab.studies.catalog.parts import (
     MATCHED,
     MODE,
     NONE,
+    PICTURED,
     QUAD,
     RMS,
     SINE_BUDGET,
@@ -42,6 +43,7 @@ _SIMPLE = (
     ("galerkin-elasticity-4x", "galerkin", "elasticity", _FINE, 5, 70),
     ("transolver-helmholtz-4x", "transolver", "helmholtz", _FINE, 5, 64),
 )
+_PICTURED = ("galerkin-varcoeff", "transolver-varcoeff", "galerkin-elasticity-4x")
 _OPERATOR_TITLES = {"galerkin": "Galerkin Transformer", "transolver": "Transolver"}
 _PROBLEM_TITLES = {
     "elasticity": "elasticity",
@@ -60,6 +62,7 @@ def _simple(name: str, operator: str, problem: str, test: tuple[int, ...], count
         variants=(variant(problem, operator, THREE, 64, test, half(epochs), table=name),),
         seeds=seeds(count),
         tables=(f"tab:{name}",),
+        pictured=PICTURED if name in _PICTURED else (),
         notes=(*_SINE, INTERIOR_NOTE) if problem == "helmholtz" else _SINE,
     )
 

@@ -9,6 +9,7 @@ from quadnorm.lab.studies.catalog.parts import (
     LAYER,
     MODE,
     NONE,
+    PICTURED,
     QUAD,
     QUAD_LAYER,
     SEVEN,
@@ -56,6 +57,7 @@ STUDIES = (
         seeds=seeds(10),
         tables=("tab:extreme-crossres",),
         evaluations=(*TRANSFER, BICUBIC),
+        pictured=PICTURED,
         notes=(SYNTHETIC, MODE, GELU, BICUBIC_NOTE, "Layer-mode QuadNorm is run as a row of ours."),
     ),
     Study(

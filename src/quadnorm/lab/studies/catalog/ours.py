@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from quadnorm.lab.studies.catalog.fno import EXTREME
-from quadnorm.lab.studies.catalog.parts import BLEND, INSTANCE, LAYER, QUAD, seeds, variant
+from quadnorm.lab.studies.catalog.parts import BLEND, INSTANCE, LAYER, PICTURED, QUAD, seeds, variant
 from quadnorm.lab.studies.study import AS_TRAINED, TRANSFER, Desk, Method, Study, Variant, Way
 
 ANCHOR_NORMS = Way("anchor-norms", "norms anchored", "anchored", "norms")
@@ -109,6 +109,7 @@ STUDIES = (
             ),
         ),
         seeds=seeds(3),
+        pictured=PICTURED,
         notes=("One seed in the desk preset: a look, not a statistic.",),
         desk_seeds=1,
     ),

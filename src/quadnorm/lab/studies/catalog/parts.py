@@ -27,6 +27,8 @@ FIVE = (NONE, LAYER, QUAD, BLEND, BLEND_01)
 THREE = (LAYER, QUAD, BLEND)
 TWO = (LAYER, QUAD)
 
+PICTURED = ("LayerNorm", "QuadNorm")  # the methods whose fields the figures show
+
 LR = {"fno": 5e-4, "galerkin": 3e-4, "transolver": 3e-4}
 OPERATORS: dict[str, dict[str, Any]] = {
     "fno": {"width": 32, "modes": 12, "layers": 4, "last_activation": True},

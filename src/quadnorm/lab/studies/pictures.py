@@ -1,0 +1,150 @@
+"""What figures show of a trained model, kept when the run is evaluated, so that nothing later needs its weights.
+
+    <run>/pictures/<way>@<grid>.npz   ``x``, ``truth``, ``error``: the first channel of the first test sample, (n, m)
+    <run>/pictures/audit.json         ``grids``, and ``leaks``: the modules that depend on the grid, the worst first,
+                                      each with ``name``, ``kind``, ``introduced`` (share of its output) and ``order``
+
+Both name the ``weights`` they belong to, as the record does.
+
+
+``x`` and ``error`` = prediction − truth are float16, ``truth`` is float32: half precision of the error is a
+two-thousandth of the error, not of the field. Kept for the training grid and the finest one, for the first seed of the
+methods that a study names in ``pictured``; the audit for the first of these.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quadnorm._files import DamagedError, read_sealed, sealed, write_atomic
+from quadnorm.lab.studies.study import Way
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor, nn
+
+    from quadnorm.training import TrainConfig
+
+LEAKS = 12  # of an audit
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One test sample at one grid, (n, m) each: input, truth and the model's prediction."""
+
+    x: NDArray[np.float64]
+    truth: NDArray[np.float64]
+    prediction: NDArray[np.float64]
+    weights: str
+
+
+def picture_file(folder: Path, way: str, grid: int) -> Path:
+    """Where a run's picture is kept."""
+    return folder / "pictures" / f"{way}@{grid}.npz"
+
+
+def audit_file(folder: Path) -> Path:
+    """Where a run's audit is kept."""
+    return folder / "pictures" / "audit.json"
+
+
+def read_picture(folder: Path, way: str, grid: int) -> Picture | None:
+    """A run's picture, or None if it has none; a damaged file is named."""
+    import zipfile
+
+    import numpy as np
+
+    path = picture_file(folder, way, grid)
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            x, truth, error = (stored[name].astype(np.float64) for name in ("x", "truth", "error"))
+            weights = str(stored["weights"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as wrong:
+        raise DamagedError(path, str(wrong)) from None
+    return Picture(x, truth, truth + error, weights)
+
+
+def sound_picture(folder: Path, way: str, grid: int, weights: str) -> bool:
+    """Whether a run has the picture, whole and of these weights."""
+    try:
+        picture = read_picture(folder, way, grid)
+    except DamagedError:
+        return False
+    return picture is not None and picture.weights == weights
+
+
+def read_audit(folder: Path) -> dict[str, Any] | None:
+    """A run's audit, or None if it has none; a DamagedError names a file that is not what was written."""
+    try:
+        return dict(read_sealed(audit_file(folder)))
+    except FileNotFoundError:
+        return None
+
+
+def sound_audit(folder: Path, weights: str) -> bool:
+    """Whether a run has the audit, whole and of these weights."""
+    try:
+        audit = read_audit(folder)
+    except DamagedError:
+        return False
+    return audit is not None and audit.get("weights") == weights
+
+
+def keep_picture(model: nn.Module, config: TrainConfig, way: Way, grid: int, folder: Path, weights: str) -> None:
+    """Write the picture of one way at one grid."""
+    import numpy as np
+    import torch
+
+    from quadnorm.lab.studies.evaluate import predictor
+    from quadnorm.training.data import problem_of, viewed
+
+    p = viewed(problem_of(config), dict(way.view))
+    x, y = _first(config, p, grid)
+    with torch.no_grad():
+        guess = predictor(model, config, way, p.shape(grid), p.placement)(x)
+    truth = y[0, 0].double().numpy()
+    target = io.BytesIO()
+    np.savez_compressed(
+        target,
+        x=x[0, 0].numpy().astype(np.float16),
+        truth=truth.astype(np.float32),
+        error=(guess[0, 0].double().numpy() - truth).astype(np.float16),
+        weights=np.array(weights),
+    )
+    path = picture_file(folder, way.name, grid)
+    path.parent.mkdir(exist_ok=True)
+    write_atomic(path, target.getvalue(), "the picture")
+
+
+def keep_audit(model: nn.Module, config: TrainConfig, grids: tuple[int, ...], folder: Path, weights: str) -> None:
+    """Write which modules depend on the grid. Three grids give orders; a fourth adds time and no insight."""
+    from quadnorm.adapt import audit
+    from quadnorm.training.data import problem_of
+
+    p = problem_of(config)
+    few = list(grids[:3])
+    report = audit(
+        model, lambda n: _first(config, p, n)[0], few, placement=p.placement, restrict="nearest", interventions=False
+    )
+    leaks = [
+        {"name": row.name, "kind": row.kind, "introduced": row.introduced, "order": row.order}
+        for row in report.leaks[:LEAKS]
+    ]
+    audit_file(folder).parent.mkdir(exist_ok=True)
+    write_atomic(audit_file(folder), sealed({"weights": weights, "grids": few, "leaks": leaks}), "the audit")
+
+
+def _first(config: TrainConfig, p: Any, grid: Any) -> tuple[Tensor, Tensor]:
+    """Input and truth of the first test sample at a grid."""
+    import torch
+
+    first = config.samples.indices("test")[:1]
+    make = p.dataset_many if config.problem.cache else p.sample_many
+    pair: tuple[Tensor, Tensor] = make(first, [grid], config.problem.seed, dtype=getattr(torch, config.dtype))[0]
+    return pair

@@ -62,5 +62,5 @@ def test_readme_shows_code_early():
 
 
 def test_version_is_one():
-    assert f'version = "{quadnorm.__version__}"' in (ROOT / "pyproject.toml").read_text()
+    assert '[tool.hatch.version]\npath = "src/quadnorm/__init__.py"' in (ROOT / "pyproject.toml").read_text()
     assert f"version: {quadnorm.__version__}" in (ROOT / "CITATION.cff").read_text()

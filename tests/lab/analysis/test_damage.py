@@ -2,11 +2,13 @@
 
 import json
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from quadnorm._files import sealed
 from quadnorm.lab.analysis.results import load_results
 from quadnorm.lab.analysis.tables.table import table_of
 from quadnorm.lab.studies import study
@@ -20,6 +22,15 @@ JUNK = st.recursive(
 )
 
 
+def _text(value, key):
+    """JSON of the value, sealed where that is possible: junk that comes with a right checksum."""
+    if isinstance(value, dict) and key != "blake2b":
+        value = {k: v for k, v in value.items() if k != "blake2b"}
+        with suppress(ValueError):  # NaN, which sealed files do not hold
+            return sealed(value).decode()
+    return json.dumps(value)
+
+
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_change_to_any_file_is_survived_and_other_runs_stay(data):
@@ -30,7 +41,7 @@ def test_any_change_to_any_file_is_survived_and_other_runs_stay(data):
         path = data.draw(st.sampled_from(files))
         stored = json.loads(path.read_text())
         key = data.draw(st.sampled_from([*stored, None]))
-        path.write_text(json.dumps(data.draw(JUNK) if key is None else {**stored, key: data.draw(JUNK)}))
+        path.write_text(_text(data.draw(JUNK) if key is None else {**stored, key: data.draw(JUNK)}, key))
         results = load_results(STUDY, Path(where), strict=False)
         table = table_of(results)
         for form in (table.text, table.markdown, table.csv, table.latex, table.html):

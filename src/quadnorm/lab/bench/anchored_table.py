@@ -178,8 +178,8 @@ def main() -> None:
             results.setdefault(name, []).append(found)
             print(name, seed, {k: [round(v, 3) for v in e] for k, e in found.items()}, flush=True)
     options.folder.mkdir(parents=True, exist_ok=True)
-    (options.folder / "table.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
-    (options.folder / "table.md").write_text(table(results) + "\n", encoding="utf-8")
+    write_atomic(options.folder / "table.json", json.dumps(results, indent=1), "the results")
+    write_atomic(options.folder / "table.md", table(results) + "\n", "the table")
     print(table(results))
 
 

@@ -1,7 +1,6 @@
 """Published files that cannot be generated: what they are called, where they come from, where they are looked for."""
 
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,11 +35,13 @@ def data_folder() -> Path:
     chosen = os.environ.get("QUADNORM_DATA")
     if chosen:
         return Path(chosen)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "quadnorm" / "data"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "quadnorm"
-    return Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local" / "share")) / "quadnorm"
+    try:
+        from platformdirs import user_data_path
+    except ImportError as error:
+        raise ImportError(
+            "the folder of downloaded files needs platformdirs (pip install 'quadnorm[bench]') or $QUADNORM_DATA"
+        ) from error
+    return Path(user_data_path("quadnorm", appauthor=False))
 
 
 def official_file(name: str, folder: str | Path | None = None) -> Path:

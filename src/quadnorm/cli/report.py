@@ -22,6 +22,12 @@ def report(
         Path | None,
         typer.Option(help="Also a folder for every table (md, csv, tex, html, txt) and figure (svg, png)."),
     ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(help="Also a Markdown page: what each way reaches, verdicts on claims, all tables.")
+    ] = None,
+    readme: Annotated[
+        Path | None, typer.Option(help="Also renew the head table of this README, between its two result marks.")
+    ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Write one self-contained page from records: tables beside the paper's, figures, claims. Trains nothing."""
@@ -37,6 +43,15 @@ def report(
         say(f"{files}: {len(done.files)} files")
         for name, why in done.missing.items():
             say(f"  figure {name} was not drawn: {why}")
+    if markdown is not None or readme is not None:
+        from quadnorm.lab.report.markdown import update_readme, write_results
+
+        if markdown is not None:
+            write_results(markdown, library)
+            say(markdown)
+        if readme is not None:
+            update_readme(readme, library)
+            say(readme)
     if show:
         import webbrowser
 

@@ -120,7 +120,7 @@ def show(
 
 
 def _show(s: Any, out: Path, allow_mixed: bool) -> None:
-    from quadnorm.lab.analysis.tables.table import study_table
+    from quadnorm.lab.analysis.tables import study_table
 
     study_table(s, out, allow_mixed=allow_mixed).terminal()
 

@@ -27,7 +27,7 @@ def theory(
     chosen = statements(names or [])
     if only_list:
         for s in chosen:
-            say(f"{s.name}: {s.words}")
+            say(f"{s.name}: {s.text}")
         return
     measured = []
     for s in chosen:

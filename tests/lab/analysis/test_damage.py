@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from quadnorm._files import sealed
 from quadnorm.lab.analysis.results import load_results
-from quadnorm.lab.analysis.tables.table import table_of
+from quadnorm.lab.analysis.tables import table_of
 from quadnorm.lab.studies import study
 from tests.lab.analysis.synthetic_records import write_records
 
@@ -46,8 +46,8 @@ def test_any_change_to_any_file_is_survived_and_other_runs_stay(data):
         table = table_of(results)
         for form in (table.text, table.markdown, table.csv, table.latex, table.html):
             assert form()
-        assert len(results.found) == len(folders)
-        whole = [f for f in results.found if f.folder != hit]
+        assert len(results.runs) == len(folders)
+        whole = [f for f in results.runs if f.folder != hit]
         assert all(
             f.run.seed in results.of(f.run.variant.name, f.run.method.label, f.run.variant.test[0]) for f in whole
         )

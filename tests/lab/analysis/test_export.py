@@ -11,8 +11,7 @@ from quadnorm.lab.analysis.export import export
 from quadnorm.lab.analysis.figures import registry as figures
 from quadnorm.lab.analysis.figures.registry import drawing
 from quadnorm.lab.analysis.results import Results
-from quadnorm.lab.analysis.tables.derived.builders import table_names
-from quadnorm.lab.analysis.tables.table import table_of
+from quadnorm.lab.analysis.tables import table_names, table_of
 from quadnorm.lab.studies import study, study_names
 from tests.lab.analysis.synthetic_records import write_records
 
@@ -40,7 +39,10 @@ def test_every_table_in_every_form_and_every_figure_that_can_be_drawn(made):
     assert len(done.files) == len(wanted)
     assert all(p.stat().st_size > 100 for p in done.files)
     assert list(done.missing) == ["elasticity-4x-qualitative"]
-    assert "with their weights: quadnorm study run galerkin-elasticity-4x" in done.missing["elasticity-4x-qualitative"]
+    assert (
+        "with the fields that a run stores: quadnorm study run galerkin-elasticity-4x"
+        in done.missing["elasticity-4x-qualitative"]
+    )
 
 
 def test_latex_needs_no_letters_that_plain_latex_lacks(made):

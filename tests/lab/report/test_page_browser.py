@@ -1,7 +1,10 @@
 """The page as a person gets it: in headless Chromium, light and dark, wide and narrow."""
 
+import re
+
 import pytest
 
+from quadnorm.lab.analysis.tables import study_table
 from quadnorm.lab.report import build_report
 from quadnorm.lab.studies import study
 from tests.lab.analysis.synthetic_records import write_records
@@ -42,6 +45,7 @@ def test_opens_without_complaint_and_asks_no_one(browser, page, tmp_path, width,
     assert min(browser.run(sizes)) > 11
     assert contrast(browser, "body", "body") > 7
     assert contrast(browser, "td small", "body") > 3
+    assert contrast(browser, ".tool", "body") > 4.5
     browser.screenshot(tmp_path / "page.png", whole=False)
     assert (tmp_path / "page.png").stat().st_size > 10_000
 
@@ -147,3 +151,131 @@ def test_the_list_of_studies_waits_for_the_filter_on_a_narrow_screen(browser, pa
     assert browser.run("document.querySelector('nav').offsetHeight") < 220
     browser.run("filter.value = 'anchored retraining'; filter.dispatchEvent(new Event('input'))")
     assert browser.run(listed) == 1
+
+
+def test_each_table_has_a_button_that_saves_its_csv(browser, page):
+    """The file is the table's own CSV, caught where the browser would save it."""
+    browser.open(page)
+    tables = browser.run("document.querySelectorAll('template.csv').length")
+    assert tables == browser.run("document.querySelectorAll('template.csv + button.tool').length") > len(STUDIES)
+    browser.run(
+        "window.kept = {}; URL.createObjectURL = (b) => (b.text().then((t) => { window.kept.text = t; }), 'blob:x');"
+        "HTMLAnchorElement.prototype.click = function () { window.kept.name = this.download; };"
+        "document.querySelector('template.csv[data-file=\"extreme-crossres.csv\"] + button').click()"
+    )
+    assert browser.run("new Promise((done) => setTimeout(() => done(window.kept.name), 50))") == "extreme-crossres.csv"
+    wanted = study_table(study("extreme-crossres").at("desk"), page.parent).csv()
+    assert browser.run("window.kept.text").removeprefix("\ufeff") == wanted
+    assert browser.complaints() == []
+
+
+def test_each_command_can_be_copied(browser, page):
+    browser.open(page)
+    commands = browser.run("document.querySelectorAll('code.command').length")
+    assert commands == browser.run("document.querySelectorAll('code.command + button.tool').length") > 20
+    browser.run(
+        "Object.defineProperty(navigator, 'clipboard', {value: {writeText: async (t) => { window.copied = t; }}});"
+        "window.button = document.querySelector('#extreme-crossres code.command + button'); window.button.click()"
+    )
+    answer = browser.run("new Promise((done) => setTimeout(() => done(window.button.textContent), 50))")
+    assert (browser.run("window.copied"), answer) == ("quadnorm study run extreme-crossres --preset desk", "copied")
+
+
+def test_without_a_clipboard_the_command_is_copied_the_old_way(browser, page):
+    browser.open(page)
+    browser.run(
+        "Object.defineProperty(navigator, 'clipboard', {value: undefined});"
+        "document.execCommand = (what) => { window.copied = [what, String(getSelection())]; return true; };"
+        "document.querySelector('#demo code.command + button').click()"
+    )
+    assert browser.run("new Promise((done) => setTimeout(() => done(window.copied), 50))") == [
+        "copy", "quadnorm study run demo --preset desk",
+    ]  # fmt: skip
+    assert browser.complaints() == []
+
+
+def test_the_glossary_explains_what_the_page_says(browser, page):
+    browser.open(page)
+    terms = browser.run("[...document.querySelectorAll('.glossary dt')].map(e => e.textContent)")
+    assert {"relative L² error", "native", "anchored", "seed", "p", "preset", "Cohen's d"} <= set(terms)
+    assert browser.run("document.querySelectorAll('.glossary dd').length") == len(terms)
+    assert browser.run("document.querySelector('nav a[href=\"#glossary\"]') !== null")
+
+
+def test_lines_differ_in_mark_or_dashes_not_only_in_colour(browser, page):
+    """Shapes of the marks, moved to a common origin, and dashes: no two lines of a drawing share both."""
+    browser.open(page)
+    looks = browser.run(
+        """[...document.querySelectorAll('.curves svg')].map(svg => [...svg.querySelectorAll('.series')].map(g => {
+          const mark = g.querySelector('.mark'), box = mark.getBBox();
+          const shape = mark.getAttribute('d').replace(/(-?[\\d.]+) (-?[\\d.]+)/g,
+            (_, x, y) => `${(x - box.x).toFixed(0)} ${(y - box.y).toFixed(0)}`).replace(/[\\d.-]+h/, 'h');
+          return shape + '|' + (g.querySelector('polyline').getAttribute('stroke-dasharray') ?? '');
+        }))"""
+    )
+    assert len(looks) >= 5
+    for drawing in looks:
+        assert len(set(drawing)) == len(drawing)
+
+
+def test_intervals_stay_inside_the_axes(browser, tmp_path):
+    """Spreads as large as the errors themselves: whiskers end where the axis still goes on."""
+    s = study("extreme-crossres").at("desk")
+    write_records(s, tmp_path, lambda run, e, n: 3.0 + n / 20 + (run.seed - 1) * n / 15)
+    browser.open(build_report(tmp_path, tmp_path / "r.html"))
+    inside = browser.run(
+        """[...document.querySelectorAll('#extreme-crossres .curves svg')].map(svg => {
+          const y = (e, k) => parseFloat(e.getAttribute(k));
+          const rules = [...svg.querySelectorAll('.rule')].map(e => y(e, 'y1'));
+          const ends = [...svg.querySelectorAll('.whisker')].flatMap(e => [y(e, 'y1'), y(e, 'y2')]);
+          return [ends.length, Math.min(...rules) <= Math.min(...ends) && Math.max(...ends) <= Math.max(...rules),
+            ends.filter(v => v === Math.min(...rules)).length];
+        })"""
+    )
+    assert inside
+    for count, fits, clipped in inside:
+        assert count > 20
+        assert fits
+        assert clipped <= 2  # none is cut off at the top, unless it ends there
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_bars_are_seen_on_every_screen(browser, page, width):
+    """As long as the error they stand for, relative to the largest of their card."""
+    browser.open(page, width)
+    bars = browser.run(
+        """[...document.querySelectorAll('.card')].map(card => [...card.querySelectorAll('tr')].map(row => {
+          const bar = row.querySelector('.bar i').getBoundingClientRect();
+          return [bar.width, bar.height, parseFloat(row.cells[2].textContent.replace('→', ''))];
+        }))"""
+    )
+    assert bars
+    for card in bars:
+        widest = max(width for width, _, _ in card)
+        largest = max(error for _, _, error in card)
+        assert widest > (150 if width == 390 else 60)
+        for bar, height, error in card:
+            assert height >= 6
+            assert bar / widest == pytest.approx(error / largest, abs=0.02)
+
+
+def test_the_smallest_of_a_card_is_the_smallest_of_its_table(browser, page):
+    """Whatever the headline names at the far grid, no row of the study's table is below it."""
+    browser.open(page)
+    headline = browser.run("document.querySelector('.headline').textContent")
+    named = float(re.search(r"Smallest at \d+²: .*?, ([\d.]+) %\.", headline)[1])
+    rows = "[...document.querySelector('#anchored-crossres table').tBodies[0].rows]"
+    cell = f"{rows}.map(r => parseFloat(r.cells[5].dataset.key))"
+    assert named == pytest.approx(min(browser.run(cell)), abs=0.005)
+    bold = browser.run("document.querySelector('.card tr.smallest').cells[2].textContent")
+    assert f"{named:.2f}" in bold
+
+
+def test_every_row_of_every_table_of_errors_has_its_seeds(browser, page):
+    browser.open(page)
+    heads = browser.run(
+        "[...document.querySelectorAll('section.study > .scroll table')].map(t => t.tHead.rows[0].cells[t.tHead.rows[0]"
+        ".cells.length - 1].textContent.trim())"
+    )
+    assert heads
+    assert set(heads) == {"seeds"}

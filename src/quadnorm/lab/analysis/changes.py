@@ -1,7 +1,7 @@
 """Two sets of records held against each other: what became worse, better, failed, or is no longer there.
 
-A change counts where it is at least 2 % of the error and, with two seeds or more, a paired t-test over the seeds tells
-it from none (Holm over all numbers of the study, 5 %). With one seed there is no test, and 5 % are asked for.
+A change counts where it is at least 2 % of the error and, with two seeds or more, significant in a paired t-test over
+the seeds (Holm over all numbers of the study, 5 %). With one seed there is no test, and 5 % are asked for.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite
 
-from quadnorm.lab.analysis.comparisons import common
 from quadnorm.lab.analysis.results import Library, Results
-from quadnorm.lab.analysis.statistics.summaries import PairedTest, holm, paired_t, summarize
+from quadnorm.lab.analysis.statistics.paired import PairedTest, holm, paired_t
+from quadnorm.lab.analysis.statistics.samples import common
+from quadnorm.lab.analysis.statistics.summaries import summarize
 from quadnorm.lab.analysis.tables.table import Cell, Panel, Table, grid_name
 from quadnorm.lab.studies import study_names
 from quadnorm.lab.studies.study import PRESETS
@@ -39,28 +40,28 @@ class Change:
 
 def changes(new: Library, old: Library) -> tuple[Change, ...]:
     """Every number that is in either set, by study and preset."""
-    found: list[Change] = []
+    listed: list[Change] = []
     for name in study_names():
         for preset in PRESETS:
             a, b = new.at(name, preset), old.at(name, preset)
             if a.any or b.any:
-                found += _study_changes(a, b)
-    return tuple(found)
+                listed += _study_changes(a, b)
+    return tuple(listed)
 
 
 def _study_changes(new: Results, old: Results) -> list[Change]:
     keys = list(dict.fromkeys((*new.errors, *old.errors)))
     both = {k: common(new.errors.get(k, {}), old.errors.get(k, {})) for k in keys}
     tests = holm({k: paired_t(a, b) for k, (a, b) in both.items() if a})
-    made = []
+    rows = []
     for k in keys:
         a, b = both[k]
         means = [summarize(r).mean if r else float("nan") for r in (a or new.errors.get(k), b or old.errors.get(k))]
         kind = _kind(tests[k], *means) if a else ("new" if k in new.errors else "lost")
         test = tests.get(k)
         p = test.p_holm if test is not None else float("nan")
-        made.append(Change(kind, new.study.name, new.study.preset, *k, means[1], means[0], len(a), p))
-    return made
+        rows.append(Change(kind, new.study.name, new.study.preset, *k, means[1], means[0], len(a), p))
+    return rows
 
 
 def _kind(test: PairedTest, new: float, old: float) -> str:
@@ -71,10 +72,11 @@ def _kind(test: PairedTest, new: float, old: float) -> str:
     return ("worse" if new > old else "better") if counts else "same"
 
 
-def changes_table(found: tuple[Change, ...], most: int = 200) -> Table:
+def changes_table(listed: tuple[Change, ...], most: int = 200) -> Table:
     """What changed, the gravest first; numbers that stayed or are new are only counted."""
-    told = sorted(
-        (c for c in found if c.kind not in ("same", "new")), key=lambda c: (KINDS.index(c.kind), -abs(_share(c) or 0.0))
+    shown = sorted(
+        (c for c in listed if c.kind not in ("same", "new")),
+        key=lambda c: (KINDS.index(c.kind), -abs(_share(c) or 0.0)),
     )
     rows = tuple(
         (
@@ -89,13 +91,13 @@ def changes_table(found: tuple[Change, ...], most: int = 200) -> Table:
             else Cell("—"),
             Cell(str(c.seeds), "value", c.seeds),
         )
-        for c in told[:most]
+        for c in shown[:most]
     )
     heads = ("change", "study", "number", "grid", "before", "now", "by", "seeds")
-    count = {kind: sum(c.kind == kind for c in found) for kind in KINDS}
-    notes = [f"{count['same']} of {len(found)} numbers stayed the same, {count['new']} are new."]
-    if len(told) > most:
-        notes.append(f"{len(told) - most} more changes are not shown.")
+    count = {kind: sum(c.kind == kind for c in listed) for kind in KINDS}
+    notes = [f"{count['same']} of {len(listed)} numbers stayed the same, {count['new']} are new."]
+    if len(shown) > most:
+        notes.append(f"{len(shown) - most} more changes are not shown.")
     return Table("changes", "Changes", (Panel("", heads, rows, text_columns=3),), notes=tuple(notes))
 
 

@@ -1,19 +1,21 @@
-"""One method against another at one grid of one study: what derived tables and claims are made of."""
+"""One method against another at one grid of one study: the numbers behind derived tables and claims."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from quadnorm.lab.analysis.results import Library, Results, Seeds, printed_variant
-from quadnorm.lab.analysis.statistics.samples import values
-from quadnorm.lab.analysis.statistics.summaries import Improvement, bootstrap_improvement, cohens_d
+from quadnorm.lab.analysis.statistics.paired import Improvement, bootstrap_improvement, cohens_d
+from quadnorm.lab.analysis.statistics.samples import common, values
 from quadnorm.lab.studies.study import Variant
 
 
 @dataclass(frozen=True)
-class Place:
-    """A number of a study: ``grid`` is the paper's resolution, whatever a preset makes of it."""
+class Contrast:
+    """A method against a baseline in one setting of a study.
+
+    ``grid`` is the paper's resolution, also where a preset measures at a coarser one.
+    """
 
     study: str
     variant: str
@@ -23,7 +25,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Compared:
+class Comparison:
     """Two methods on the seeds that both have. ``d`` is Cohen's; ``grid`` is where it was measured."""
 
     method: Seeds
@@ -39,11 +41,6 @@ class Compared:
         return float(values(self.baseline).mean()), float(values(self.method).mean())
 
 
-def variant_of(results: Results, name: str) -> Variant:
-    """A variant of a study by name, as it was run."""
-    return results.study.variant(name)
-
-
 def here(results: Results, variant: Variant, grid: int) -> int:
     """The grid that stands for the paper's resolution at the preset of these results."""
     full = printed_variant(results.study, variant)
@@ -56,29 +53,21 @@ def runs_at(
     library: Library, study: str, variant: str, method: str, grid: int, evaluation: str = "as-trained"
 ) -> Seeds:
     """Errors by seed at the paper's resolution; empty if there are none that may be compared."""
-    results = library.results(study)
-    # Smoke runs learn nothing, and errors on different data say nothing about methods.
-    if results.study.preset == "smoke" or results.mixed:
+    results = library.comparable(study)
+    if results is None:
         return {}
-    v = variant_of(results, variant)
-    return results.of(variant, method, here(results, v, grid), evaluation)
+    return results.of(variant, method, here(results, results.study.variant(variant), grid), evaluation)
 
 
-def common(*runs: Mapping[int, float]) -> list[Seeds]:
-    """The same seeds of every set of runs."""
-    shared = sorted(set.intersection(*(set(r) for r in runs)))
-    return [{s: r[s] for s in shared} for r in runs]
-
-
-def compare_at(library: Library, place: Place) -> Compared | None:
+def compare_at(library: Library, contrast: Contrast) -> Comparison | None:
     """The comparison, or None if one side was not run."""
-    if place not in library.memo:
-        library.memo[place] = _compare(library, place)
-    found: Compared | None = library.memo[place]
-    return found
+    if contrast not in library.memo:
+        library.memo[contrast] = _compare(library, contrast)
+    outcome: Comparison | None = library.memo[contrast]
+    return outcome
 
 
-def _compare(library: Library, p: Place) -> Compared | None:
+def _compare(library: Library, p: Contrast) -> Comparison | None:
     method, baseline = common(
         runs_at(library, p.study, p.variant, p.method, p.grid),
         runs_at(library, p.study, p.variant, p.baseline, p.grid),
@@ -86,12 +75,12 @@ def _compare(library: Library, p: Place) -> Compared | None:
     if not method:
         return None
     results = library.results(p.study)
-    return Compared(
+    return Comparison(
         method,
         baseline,
         bootstrap_improvement(method, baseline),
         cohens_d(method, baseline),
-        here(results, variant_of(results, p.variant), p.grid),
+        here(results, results.study.variant(p.variant), p.grid),
         budget(results, len(method)),
     )
 
@@ -101,14 +90,14 @@ def budget(results: Results, seeds: int) -> str:
     return f"{results.study.preset}, {seeds} seed{'s' if seeds != 1 else ''}"
 
 
-def better_of(library: Library, place: Place) -> tuple[str, Compared] | None:
+def better_of(library: Library, contrast: Contrast) -> tuple[str, Comparison] | None:
     """The better of QuadNorm and BlendQuadNorm against LayerNorm, by mean error."""
-    found = {
+    candidates = {
         name: compared
         for name in ("QuadNorm", "BlendQuadNorm")
-        if (compared := compare_at(library, replace(place, method=name))) is not None
+        if (compared := compare_at(library, replace(contrast, method=name))) is not None
     }
-    if not found:
+    if not candidates:
         return None
-    best = max(found, key=lambda name: found[name].improvement.value)
-    return best, found[best]
+    best = max(candidates, key=lambda name: candidates[name].improvement.value)
+    return best, candidates[best]

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from quadnorm._files import write_atomic
 from quadnorm.lab.analysis.figures.registry import save_figures
-from quadnorm.lab.analysis.results import Library
-from quadnorm.lab.analysis.tables.derived.builders import derived_table, table_names
-from quadnorm.lab.analysis.tables.table import Table, table_of
+from quadnorm.lab.analysis.results import Library, library_of
+from quadnorm.lab.analysis.tables.derived import derived_table, table_names
+from quadnorm.lab.analysis.tables.study_table import table_of
+from quadnorm.lab.analysis.tables.table import Table
 from quadnorm.lab.studies import study_names
 
 
@@ -28,11 +29,10 @@ def export(roots: Path | Sequence[Path] | Library, folder: Path) -> Exported:
 
     A derived table that shares its name with a study is ``NAME-derived``.
     """
-    if not isinstance(roots, Library):
-        roots = Library([Path(roots)] if isinstance(roots, (str, Path)) else [Path(r) for r in roots])
-    tables = [table_of(results) for name in study_names() if (results := roots.results(name)).any]
-    tables += [_renamed(derived_table(name, roots), {t.name for t in tables}) for name in table_names()]
-    made: list[Path] = []
+    library = library_of(roots)
+    tables = [table_of(results) for name in study_names() if (results := library.results(name)).any]
+    tables += [_renamed(derived_table(name, library), {t.name for t in tables}) for name in table_names()]
+    files: list[Path] = []
     target = Path(folder) / "tables"
     target.mkdir(parents=True, exist_ok=True)
     for table in tables:
@@ -40,9 +40,9 @@ def export(roots: Path | Sequence[Path] | Library, folder: Path) -> Exported:
         for ending, text in {**{e: form() for e, form in forms.items()}, "html": _whole(table)}.items():
             path = target / f"{table.name}.{ending}"
             write_atomic(path, text.encode("utf-8", errors="replace"), "the table")
-            made.append(path)
-    figures, missing = save_figures(roots, Path(folder) / "figures")
-    return Exported(tuple(made + figures), missing)
+            files.append(path)
+    figures, missing = save_figures(library, Path(folder) / "figures")
+    return Exported(tuple(files + figures), missing)
 
 
 def _whole(table: Table) -> str:

@@ -1,24 +1,29 @@
-"""Errors by seed, as tables, figures and claims need them: read from records, and what is wrong with these said."""
+"""Errors by seed, read from the record folders of studies: the input of every table, figure and claim.
+
+Each file is read once. A damaged or mixed record is reported in ``Results.problems`` (or raised, with ``strict``).
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from math import nan
 from pathlib import Path
 from typing import Any
 
 from quadnorm.lab.studies import study as from_catalog
 from quadnorm.lab.studies import study_names
-from quadnorm.lab.studies.records import evaluation_file, load, read_json, task_of
+from quadnorm.lab.studies.records import FORMAT, evaluation_file, read_json, task_of
 from quadnorm.lab.studies.study import PRESETS, Run, Study, Variant
 
 Seeds = dict[int, float]
+Reader = Callable[[Path], dict[str, Any] | None]
+Key = tuple[str, str, str, int]  # variant, method, evaluation, grid
 
 
 @dataclass(frozen=True)
-class Found:
+class RecordedRun:
     """One run on disk. ``record`` is its record.json; empty where the run has not finished or is ``damaged``."""
 
     run: Run
@@ -36,19 +41,19 @@ class Found:
 
     @property
     def seconds(self) -> float | None:
-        """What the run took, if its record says so."""
-        said = self.record.get("seconds")
+        """Training time, if the record has it."""
+        stored = self.record.get("seconds")
         # Compared before it is converted: JSON's integers have no bound.
-        return float(said) if isinstance(said, (int, float)) and 0 <= said < 1e12 else None
+        return float(stored) if isinstance(stored, (int, float)) and 0 <= stored < 1e12 else None
 
 
 @dataclass(frozen=True)
 class Results:
-    """What was measured of a study. ``problems`` are said to the reader; ``mixed``: rows must not be compared."""
+    """What was measured of a study. ``problems`` are warnings for the reader; ``mixed``: rows must not be compared."""
 
     study: Study
-    errors: Mapping[tuple[str, str, str, int], Seeds]
-    found: tuple[Found, ...] = ()
+    errors: Mapping[Key, Seeds]
+    runs: tuple[RecordedRun, ...] = ()
     problems: tuple[str, ...] = ()
     mixed: bool = False
 
@@ -68,80 +73,110 @@ class Results:
 
 
 def load_results(
-    study: Study, roots: Path | Sequence[Path], *, allow_mixed: bool = False, strict: bool = True
+    study: Study,
+    roots: Path | Sequence[Path],
+    *,
+    allow_mixed: bool = False,
+    strict: bool = True,
+    read: Reader = read_json,
 ) -> Results:
-    """Every number of a study in the records under ``roots``; where two have a run, the first one's counts.
+    """Every number of a study in the records under ``roots``; where two roots hold a run, the first one's counts.
 
-    ``strict`` raises a ValueError for damaged or mixed records; otherwise they are problems of the result, and the
-    rest is shown.
+    ``strict`` raises a ValueError for damaged or mixed records; otherwise they are listed in ``problems``, and the
+    remaining records are used. ``read`` gets a JSON file's object, or None where there is no such file.
     """
     folders = [Path(roots)] if isinstance(roots, (str, Path)) else [Path(r) for r in roots]
-    errors: dict[tuple[str, str, str, int], Seeds] = {}
-    found: list[Found] = []
+    errors: dict[Key, Seeds] = {}
+    runs: list[RecordedRun] = []
     problems: list[str] = []
     for run in study.runs():
         key = task_of(run, study.evaluations).key
-        root = _holder(folders, key)
-        if root is None:
+        folder = _folder_of_run(folders, key)
+        if folder is None:
             continue
-        record, wrong = _read(study, run, root, key, errors)
-        if wrong and strict:
-            raise ValueError(wrong)
-        problems += [wrong] if wrong else []
-        found.append(Found(run, key, root / "runs" / key, record, bool(wrong)))
-    said, mixed = _agreement(study, found)
-    if strict and said and (mixed or not allow_mixed):
-        raise ValueError(said[0])
-    return Results(study, errors, tuple(found), tuple(problems + said), mixed)
+        record: dict[str, Any] = {}
+        problem = ""
+        try:
+            record, measured = _read_run(study, run, folder, read)
+            for (evaluation, grid), error in measured.items():
+                errors.setdefault((run.variant.name, run.method.label, evaluation, grid), {})[run.seed] = error
+        except (ValueError, OSError) as error:
+            problem = str(error)
+        except (LookupError, TypeError, ArithmeticError, AttributeError) as error:
+            problem = f"{folder}: the record lacks what this version reads ({type(error).__name__}: {error})"
+        if problem and strict:
+            raise ValueError(problem)
+        problems += [problem] if problem else []
+        runs.append(RecordedRun(run, key, folder, record if not problem else {}, bool(problem)))
+    warnings, mixed = _disagreements(study, runs)
+    if strict and warnings and (mixed or not allow_mixed):
+        raise ValueError(warnings[0])
+    return Results(study, errors, tuple(runs), tuple(problems + warnings), mixed)
 
 
-def _holder(roots: Sequence[Path], key: str) -> Path | None:
-    # os.path, because pathlib raises for folders that may not be read; these are reported where their files are.
-    there = [root for root in roots if os.path.isdir(root / "runs" / key)]
-    whole = [root for root in there if os.path.exists(root / "runs" / key / "record.json")]
-    return next(iter(whole or there), None)
+def _folder_of_run(roots: Sequence[Path], key: str) -> Path | None:
+    """The run's folder in the first root with a finished record, else in the first root that has one at all."""
+    started = [folder for root in roots if (folder := root / "runs" / key).is_dir()]
+    finished = [folder for folder in started if (folder / "record.json").exists()]
+    return next(iter(finished or started), None)
 
 
-def _read(
-    study: Study, run: Run, root: Path, key: str, errors: dict[tuple[str, str, str, int], Seeds]
-) -> tuple[dict[str, Any], str]:
-    """Add one run's errors; its record, and what is wrong with it."""
-    one = replace(study, variants=(replace(run.variant, methods=(run.method,)),), seeds=(run.seed,))
-    try:
-        record = read_json(root / "runs" / key / "record.json") or {}
-        for row in load(one, root):
-            errors.setdefault((row.variant, row.method, row.evaluation, row.grid), {})[row.seed] = row.error
-        return record, ""
-    except (ValueError, OSError) as error:
-        return {}, str(error)
-    except (LookupError, TypeError, ArithmeticError, AttributeError) as error:
-        return {}, f"{root / 'runs' / key}: the record lacks what this version reads ({type(error).__name__}: {error})"
+def _read_run(
+    study: Study, run: Run, folder: Path, read: Reader
+) -> tuple[dict[str, Any], dict[tuple[str, int], float]]:
+    """The record, and the run's mean error in per cent by (evaluation, grid)."""
+    record = read(folder / "record.json")
+    if record is None:
+        return {}, {}
+    if record.get("format") != FORMAT:
+        raise ValueError(f"{folder}: the record has format {record.get('format')!r}, this version reads {FORMAT}")
+    metric = "weighted" if study.metrics[0].startswith("weighted") else "plain"
+    measured = {}
+    for evaluation in study.evaluations:
+        for grid in run.variant.test:
+            stored = read(evaluation_file(folder, evaluation.name, grid))
+            if stored is not None:
+                values = [nan if v is None else 100 * float(v) for v in stored[metric]]
+                measured[evaluation.name, grid] = sum(values) / len(values)
+    return record, measured
 
 
-def _agreement(study: Study, found: Sequence[Found]) -> tuple[list[str], bool]:
-    """What to say about records of different origin, and whether their errors cannot stand side by side."""
+def _disagreements(study: Study, runs: Sequence[RecordedRun]) -> tuple[list[str], bool]:
+    """Warnings about records of different origin, and whether their errors cannot be compared."""
     data: dict[str, set[str]] = {}
     code: dict[str, int] = {}
-    for f in found:
-        if f.record:
-            problem = f"{f.run.variant.problem} {sorted(f.run.variant.problem_params.items())}"
-            data.setdefault(problem, set()).add(str(f.record.get("data")))
-            version = str(f.record.get("numerics"))
+    for r in runs:
+        if r.record:
+            problem = f"{r.run.variant.problem} {sorted(r.run.variant.problem_params.items())}"
+            data.setdefault(problem, set()).add(str(r.record.get("data")))
+            version = str(r.record.get("numerics"))
             code[version] = code.get(version, 0) + 1
-    said = [
+    warnings = [
         f"{study.name}: records were made from {len(versions)} versions of the {problem.partition(' ')[0]} data, so "
         "their errors cannot be compared. Delete the older runs, or use another results folder"
         for problem, versions in data.items()
         if len(versions) > 1
     ]
-    mixed = bool(said)
+    mixed = bool(warnings)
     if len(code) > 1:
         counts = ", ".join(f"{count} by {version}" for version, count in code.items())
-        said.append(
+        warnings.append(
             f"{study.name}: records were made by different versions of the code ({counts}). Run the older ones again "
             "(delete their folders), or allow the mixture with --allow-mixed"
         )
-    return said, mixed
+    return warnings, mixed
+
+
+def learned_alphas(results: Results, variant: str, method: str) -> dict[int, list[float]]:
+    """The learned blend weight α of each layer by seed, where the records keep it (``alpha``: {layer: value})."""
+    alphas: dict[int, list[float]] = {}
+    for r in results.runs:
+        stored = r.record.get("alpha")
+        if (r.run.variant.name, r.run.method.label) == (variant, method) and isinstance(stored, dict):
+            numbers = [float(v) for v in stored.values() if isinstance(v, (int, float)) and abs(v) <= 1]
+            if numbers and len(numbers) == len(stored):
+                alphas[r.run.seed] = numbers
+    return alphas
 
 
 def printed_variant(study: Study, variant: Variant) -> Variant:
@@ -153,78 +188,80 @@ def printed_variant(study: Study, variant: Variant) -> Variant:
     return variant
 
 
-def paper_grid(study: Study, variant: Variant, grid: int) -> int:
-    """The paper's resolution that a preset's grid stands for."""
-    return printed_variant(study, variant).test[variant.test.index(grid)]
-
-
 @dataclass
 class Library:
     """Record folders, and the studies of the catalog in them, each at the fullest preset that has a number."""
 
     roots: Sequence[Path]
-    _kept: dict[tuple[str, str], Results] = field(default_factory=dict, repr=False)
     memo: dict[Any, Any] = field(default_factory=dict, repr=False)  # of whoever computes from it more than once
+    _results: dict[tuple[str, str], Results] = field(default_factory=dict, repr=False)
+    _files: dict[Path, dict[str, Any] | None] = field(default_factory=dict, repr=False)
 
     @cached_property
-    def keys(self) -> dict[str, Path]:
+    def folders(self) -> dict[str, Path]:
         """Every run folder under the roots, by name; the first root wins."""
-        found: dict[str, Path] = {}
+        by_name: dict[str, Path] = {}
         for root in reversed(list(self.roots)):
             runs = Path(root) / "runs"
-            found |= {f.name: f for f in sorted(runs.iterdir()) if f.is_dir()} if runs.is_dir() else {}
-        return found
-
-    @cached_property
-    def _claimed(self) -> dict[str, set[str]]:
-        return {}
+            by_name |= {f.name: f for f in sorted(runs.iterdir()) if f.is_dir()} if runs.is_dir() else {}
+        return by_name
 
     def at(self, name: str, preset: str) -> Results:
         """A study's results at a preset, with every seed of the catalog that was run."""
-        if (name, preset) not in self._kept:
+        if (name, preset) not in self._results:
             full = from_catalog(name)
             study = full.at(preset)
             planned = study.seeds
             study = replace(study, seeds=full.seeds)
-            keys = _keys(name, preset)
-            self._claimed.setdefault(name, set()).update(keys)
-            if self.keys.keys().isdisjoint(keys):
-                self._kept[name, preset] = Results(replace(study, seeds=planned), {})
+            if self.folders.keys().isdisjoint(_run_keys(name, preset)):
+                self._results[name, preset] = Results(replace(study, seeds=planned), {})
             else:
-                results = load_results(study, self.roots, allow_mixed=True, strict=False)
+                results = load_results(study, self.roots, allow_mixed=True, strict=False, read=self._read)
                 seeds = tuple(s for s in full.seeds if s in planned or s in results.seeds)
-                self._kept[name, preset] = replace(results, study=replace(study, seeds=seeds))
-        return self._kept[name, preset]
+                self._results[name, preset] = replace(results, study=replace(study, seeds=seeds))
+        return self._results[name, preset]
+
+    def _read(self, path: Path) -> dict[str, Any] | None:
+        """A JSON file, once: studies share runs. A damaged file raises each time it is asked for."""
+        if path not in self._files:
+            self._files[path] = read_json(path)
+        return self._files[path]
 
     def results(self, name: str) -> Results:
         """A study's results at the fullest preset that has any; at ``desk`` if none has."""
         for preset in reversed(PRESETS):
-            if (found := self.at(name, preset)).any or found.problems:
-                return found
+            results = self.at(name, preset)
+            if results.any or results.problems:
+                return results
         return self.at(name, "desk")
 
-    def presets(self, name: str) -> tuple[str, ...]:
-        """The presets of a study that have numbers."""
-        return tuple(p for p in PRESETS if self.at(name, p).any)
+    def comparable(self, name: str) -> Results | None:
+        """The results if methods may be compared by them: smoke runs learn nothing, mixed data compare nothing."""
+        results = self.results(name)
+        return results if results.any and results.study.preset != "smoke" and not results.mixed else None
+
+    def all_comparable(self) -> Iterator[Results]:
+        """The results of every study of the catalog that has some to compare."""
+        for name in study_names():
+            if (results := self.comparable(name)) is not None:
+                yield results
 
     def unclaimed(self) -> list[Path]:
         """Run folders that belong to no study of the catalog at any preset."""
-        for name in study_names():
-            for preset in PRESETS:
-                self.at(name, preset)
-        claimed = set().union(*self._claimed.values()) if self._claimed else set()
-        return [folder for key, folder in sorted(self.keys.items()) if key not in claimed]
+        claimed = {key for name in study_names() for preset in PRESETS for key in _run_keys(name, preset)}
+        return [folder for key, folder in sorted(self.folders.items()) if key not in claimed]
+
+
+def library_of(roots: Path | Sequence[Path] | Library) -> Library:
+    """A library of these folders; a library is passed through."""
+    if isinstance(roots, Library):
+        return roots
+    return Library([Path(roots)] if isinstance(roots, (str, Path)) else [Path(r) for r in roots])
 
 
 @cache
-def _keys(name: str, preset: str) -> tuple[str, ...]:
+def _run_keys(name: str, preset: str) -> tuple[str, ...]:
     """The names of the run folders of a study of the catalog, for every seed."""
     full = from_catalog(name)
     study = replace(full.at(preset), seeds=full.seeds)
     return tuple(dict.fromkeys(task_of(run, study.evaluations).key for run in study.runs()))
-
-
-def spectrum_of(found: Found, evaluation: str, grid: int) -> list[float]:
-    """The residual's energy by radial wave number, in units of the truth's; empty if it was not recorded."""
-    stored = read_json(evaluation_file(found.folder, evaluation, grid)) or {}
-    return [float(v) for v in stored.get("spectrum", ())]

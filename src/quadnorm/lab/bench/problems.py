@@ -14,7 +14,7 @@ from quadnorm.problems.solvers import pcg
 
 THREADS = 2
 Array = npt.NDArray[Any]
-Row = dict[str, Any]
+Figures = dict[str, Any]
 
 ORDERINGS: Mapping[str, Mapping[str, Any]] = {
     "COLAMD": {"permc_spec": "COLAMD"},
@@ -26,7 +26,7 @@ ORDERINGS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def run(scale: float = 1.0) -> list[Row]:
+def run(scale: float = 1.0) -> list[Figures]:
     """All rows; ``scale`` shrinks grids and counts (1: Darcy at 421², batches of 64, series at 256²)."""
     shrink = min(scale, 1.0) ** 0.5
     fine, smooth, series = (max(33, round(n * shrink) + 1) for n in (420, 256, 255))
@@ -39,7 +39,7 @@ def run(scale: float = 1.0) -> list[Row]:
     ]
 
 
-def elliptic(name: str, fine: int, batch: int) -> Row:
+def elliptic(name: str, fine: int, batch: int) -> Figures:
     """The same linear systems: preconditioned conjugate gradients on two threads, one sparse LU after another.
 
     The peer's assembly is not counted, and it may choose the better of two orderings.
@@ -48,7 +48,7 @@ def elliptic(name: str, fine: int, batch: int) -> Row:
     different = min(batch, 4)
     a = _coefficients(p, different)[np.arange(batch) % different]
     scaled = name == "varcoeff"
-    made = pcg.solve(a[:different], scaled=scaled, workers=THREADS)  # compiles, and tells residual and iterations
+    solved = pcg.solve(a[:different], scaled=scaled, workers=THREADS)  # compiles, and tells residual and iterations
     systems = [_matrix(field) for field in a[:2]]
     best = min(ORDERINGS, key=lambda o: median_time(lambda: _lu(systems[0], o), repeats=1))
     seconds = interleaved(
@@ -62,13 +62,13 @@ def elliptic(name: str, fine: int, batch: int) -> Row:
     row = _row(f"{name} solve", f"{fine}², batch {batch}", batch / seconds["ours"])
     row |= _peer(row, f"scipy splu ({best}), one by one", len(systems) / seconds["peer"])
     return row | {
-        "residual": float(made.residual.max()),
+        "residual": float(solved.residual.max()),
         "peer residual": float(max(residuals)),
-        "iterations": float(made.iterations.mean()),
+        "iterations": float(solved.iterations.mean()),
     }
 
 
-def darcy_streamed(fine: int, batch: int) -> list[Row]:
+def darcy_streamed(fine: int, batch: int) -> list[Figures]:
     """Draw, solve and restrict, block by block: the cost of a sample and the memory do not grow with their number."""
     p = problem("darcy", fine=fine)
 
@@ -88,7 +88,7 @@ def darcy_streamed(fine: int, batch: int) -> list[Row]:
     return rows
 
 
-def sine_series(name: str, n: int, batch: int) -> Row:
+def sine_series(name: str, n: int, batch: int) -> Figures:
     """Series summed at the nodes of n² grids, beside scipy's DST-I of the same number of fields and nothing else."""
     from scipy.fft import dstn
 
@@ -107,11 +107,11 @@ def sine_series(name: str, n: int, batch: int) -> Row:
     return row | _peer(row, f"scipy dstn alone, {channels} fields a sample, {THREADS} threads", batch / seconds["peer"])
 
 
-def _row(name: str, size: str, rate: float) -> Row:
+def _row(name: str, size: str, rate: float) -> Figures:
     return {"name": name, "size": f"{size}, {THREADS} threads", "samples/s": rate}
 
 
-def _peer(row: Row, peer: str, rate: float) -> Row:
+def _peer(row: Figures, peer: str, rate: float) -> Figures:
     return {"peer": peer, "peer samples/s": rate, "speedup": row["samples/s"] / rate}
 
 

@@ -1,19 +1,22 @@
-"""Transfer curves as small SVG drawings for the page: error against test grid, one line per method and use.
+"""Transfer curves as small SVG drawings for the page: error against test grid, one line per method and way.
 
-Written by hand rather than by a plotting library: the lines take the page's colours in light and dark, carry their
-values for whoever points at them, and cost two kilobytes instead of fifty.
+Written by hand rather than by a plotting library: the lines take the page's colours in light and dark, show their
+values when pointed at, and cost two kilobytes instead of fifty. A method has its colour and its mark, a way its dashes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, isfinite, log2, log10
 
 from quadnorm.lab.analysis.figures.palette import styles
 from quadnorm.lab.analysis.results import Results
-from quadnorm.lab.analysis.statistics.summaries import summarize
+from quadnorm.lab.analysis.statistics.summaries import Summary, summarize
+from quadnorm.lab.analysis.tables.study_table import spread_kind
 from quadnorm.lab.analysis.tables.table import grid_name
+from quadnorm.lab.report.markers import marker_path
 from quadnorm.lab.studies.study import Variant
 
 WIDTH, LEFT, TOP, BOTTOM = 700, 46, 14, 40
@@ -23,45 +26,53 @@ DASHES = ("", "7 4", "2 4", "9 3 2 3", "1 3", "5 2")
 
 
 @dataclass(frozen=True)
-class Series:
-    """One line. Points: (grid, mean, spread)."""
+class Curve:
+    """One line of a drawing: the summaries by grid of one method in one way."""
 
     method: str
-    use: str
+    way: str
     colour: str
+    marker: str
     dash: str
-    points: tuple[tuple[int, float, float], ...]
+    points: tuple[tuple[int, Summary], ...]
 
     @property
     def label(self) -> str:
         """``LayerNorm, anchored``."""
-        return f"{self.method}, {self.use}" if self.use else self.method
+        return f"{self.method}, {self.way}" if self.way else self.method
+
+    @property
+    def ends(self) -> list[float]:
+        """Everything that has to fit between the axes: means, and both ends of their intervals."""
+        spreads = [s.mean + sign * s.spread for _, s in self.points if isfinite(s.spread) for sign in (-1, 1)]
+        return [s.mean for _, s in self.points] + spreads
 
 
-def series_of(results: Results, variant: Variant) -> list[Series]:
-    """Every method and use that has a finite error somewhere."""
+def curves_of(results: Results, variant: Variant) -> list[Curve]:
+    """Every method and way that has a finite error somewhere."""
     study = results.study
     looks = styles([m.label for m in variant.methods])
-    found = []
+    kind = spread_kind(study, variant)
+    curves = []
     for method in variant.methods:
         for k, e in enumerate(study.evaluations):
             points = []
             for n in variant.test:
                 if runs := results.of(variant.name, method.label, n, e.name):
-                    s = summarize(runs, study.statistic)
+                    s = summarize(runs, kind)
                     if isfinite(s.mean):
-                        points.append((n, s.mean, s.spread))
+                        points.append((n, s))
             if points:
-                use = e.label if len(study.evaluations) > 1 else ""
-                colour, dash = looks[method.label][0], DASHES[k % len(DASHES)]
-                found.append(Series(method.label, use, colour, dash, tuple(points)))
-    return found
+                way = e.label if len(study.evaluations) > 1 else ""
+                colour, marker = looks[method.label]
+                curves.append(Curve(method.label, way, colour, marker, DASHES[k % len(DASHES)], tuple(points)))
+    return curves
 
 
 def charts(results: Results) -> tuple[tuple[str, str], ...]:
     """(setting, drawing) of every variant that has two grids to join; small ones where there are several."""
     variants = results.study.variants
-    labels = [line.label for v in variants for line in series_of(results, v)]
+    labels = [curve.label for v in variants for curve in curves_of(results, v)]
     small = len(variants) > 1 and max(map(len, labels), default=0) <= 20
     drawn = [(v.name if len(variants) > 1 else "", chart(results, v, BESIDE if small else WIDTH)) for v in variants]
     return tuple((name, drawing) for name, drawing in drawn if drawing)
@@ -69,20 +80,20 @@ def charts(results: Results) -> tuple[tuple[str, str], ...]:
 
 def chart(results: Results, variant: Variant, width: int = WIDTH) -> str:
     """The drawing, or nothing if there are not two grids to join."""
-    lines = series_of(results, variant)
-    grids = sorted({n for line in lines for n, _, _ in line.points})
+    curves = curves_of(results, variant)
+    grids = sorted({n for curve in curves for n, _ in curve.points})
     if len(grids) < 2:
         return ""
-    height = max(260 if width == WIDTH else 220, TOP + BOTTOM + LINE * len(lines))
-    right = width - 14 - round(7.2 * max(len(line.label) for line in lines))
+    height = max(260 if width == WIDTH else 220, TOP + BOTTOM + LINE * len(curves))
+    right = width - 14 - round(7.2 * max(len(curve.label) for curve in curves))
     x = {n: LEFT + 14 + (right - LEFT - 28) * _share(log2(n), log2(grids[0]), log2(grids[-1])) for n in grids}
-    values = [v for line in lines for _, v, _ in line.points]
-    ticks = _ticks(min(values), max(values))
+    ends = [v for curve in curves for v in curve.ends]
+    ticks = _ticks(min(ends), max(ends))
     logarithmic = ticks[0] > 0
 
     def y(value: float) -> float:
         scale = log10 if logarithmic else float
-        bounded = min(max(value, ticks[0]), ticks[-1])
+        bounded = max(value, ticks[0])  # no error is below 0, whatever its interval
         return TOP + (height - TOP - BOTTOM) * (1 - _share(scale(bounded), scale(ticks[0]), scale(ticks[-1])))
 
     parts = [
@@ -98,47 +109,51 @@ def chart(results: Results, variant: Variant, width: int = WIDTH) -> str:
         f'<text class="axis" x="{(LEFT + right) / 2:.0f}" y="{height - 6}" text-anchor="middle">test grid</text>'
         f'<text class="axis" x="{LEFT - 40}" y="{TOP - 2}">%</text>'
     )
-    ends = _spread_out([y(line.points[-1][1]) for line in lines], TOP + 4, height - BOTTOM + 4)
-    for line, label_y in zip(lines, ends, strict=True):
-        parts.append(_line(line, x, y, right, label_y))
-    title = f"Error against test grid: {', '.join(line.label for line in lines)}"
+    label_heights = _spread_out([y(curve.points[-1][1].mean) for curve in curves], TOP + 4, height - BOTTOM + 4)
+    for curve, label_y in zip(curves, label_heights, strict=True):
+        parts.append(_drawn(curve, x, y, right, label_y))
+    title = f"Error against test grid: {', '.join(curve.label for curve in curves)}"
     # On a narrow screen the lines alone fill 350 pixels, and type is scaled to stay 11.5 pixels high.
     sizes = f"--part:{width / (right + 8):.3f};--type:{11.5 * (right + 8) / 350:.1f}px;width:{width}px"
     return (
         f'<div class="curves" style="{sizes}">'
         f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title)}">{"".join(parts)}</svg></div>'
-        + _legend(lines)
+        + _legend(curves)
     )
 
 
-def _legend(lines: list[Series]) -> str:
+def _legend(curves: list[Curve]) -> str:
     """The labels as a list, for screens that are too narrow for them beside the lines."""
     items = []
-    for line in lines:
-        dash = f' stroke-dasharray="{line.dash}"' if line.dash else ""
-        key = f'<svg viewBox="0 0 24 8"><line x1="0" x2="24" y1="4" y2="4"{dash}/></svg>'
-        items.append(f'<li style="--c:{line.colour}">{key}{escape(line.label)}</li>')
+    for curve in curves:
+        key = (
+            f'<svg viewBox="0 0 30 12"><line x1="0" x2="30" y1="6" y2="6"{_dashes(curve)}/>'
+            f'<path class="mark" d="{marker_path(curve.marker, 15, 6, 3.4)}"/></svg>'
+        )
+        items.append(f'<li style="--c:{curve.colour}">{key}{escape(curve.label)}</li>')
     return f'<ul class="legend" aria-hidden="true">{"".join(items)}</ul>'
 
 
-def _line(line: Series, x: dict[int, float], y: object, right: int, label_y: float) -> str:
-    assert callable(y)
-    path = " ".join(f"{x[n]:.1f},{y(v):.1f}" for n, v, _ in line.points)
-    dash = f' stroke-dasharray="{line.dash}"' if line.dash else ""
-    dots = []
-    for n, value, spread in line.points:
-        told = f"{line.label} at {grid_name(n)}: {value:.2f}" + (f" ± {spread:.2f}" if isfinite(spread) else "") + " %"
-        if isfinite(spread):
-            dots.append(
-                f'<line class="whisker" x1="{x[n]:.1f}" x2="{x[n]:.1f}" y1="{y(value - spread):.1f}" '
-                f'y2="{y(value + spread):.1f}"/>'
+def _dashes(curve: Curve) -> str:
+    return f' stroke-dasharray="{curve.dash}"' if curve.dash else ""
+
+
+def _drawn(curve: Curve, x: dict[int, float], y: Callable[[float], float], right: int, label_y: float) -> str:
+    path = " ".join(f"{x[n]:.1f},{y(s.mean):.1f}" for n, s in curve.points)
+    marks = []
+    for n, s in curve.points:
+        text = f"{curve.label} at {grid_name(n)}: {s} %, {s.n} seed{'s' if s.n != 1 else ''}"
+        if isfinite(s.spread):
+            marks.append(
+                f'<line class="whisker" x1="{x[n]:.1f}" x2="{x[n]:.1f}" y1="{y(s.low):.1f}" y2="{y(s.high):.1f}"/>'
             )
-        dots.append(f'<circle cx="{x[n]:.1f}" cy="{y(value):.1f}" r="3.6"><title>{escape(told)}</title></circle>')
-    last_n, last, _ = line.points[-1]
+        shape = marker_path(curve.marker, x[n], y(s.mean))
+        marks.append(f'<path class="mark" d="{shape}"><title>{escape(text)}</title></path>')
+    last_n, last = curve.points[-1]
     return (
-        f'<g class="series" style="--c:{line.colour}"><polyline points="{path}"{dash}/>{"".join(dots)}'
-        f'<path class="leader" d="M{x[last_n] + 5:.1f} {y(last):.1f} L{right + 6} {label_y - 4:.1f}"/>'
-        f'<text x="{right + 9}" y="{label_y:.1f}">{escape(line.label)}</text></g>'
+        f'<g class="series" style="--c:{curve.colour}"><polyline points="{path}"{_dashes(curve)}/>{"".join(marks)}'
+        f'<path class="leader" d="M{x[last_n] + 5:.1f} {y(last.mean):.1f} L{right + 6} {label_y - 4:.1f}"/>'
+        f'<text x="{right + 9}" y="{label_y:.1f}">{escape(curve.label)}</text></g>'
     )
 
 
@@ -147,7 +162,11 @@ def _share(value: float, low: float, high: float) -> float:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """From 0 in even steps; in powers of ten and their 2 and 5 where the values span more than a factor of 8."""
+    """From 0 in even steps; in powers of ten and their 2 and 5 where the values span more than a factor of 8.
+
+    >>> _ticks(0.4, 9.0), _ticks(3.0, 7.2)
+    ([0.2, 0.5, 1.0, 2.0, 5.0, 10.0], [0.0, 2.0, 4.0, 6.0, 8.0])
+    """
     if low > 0 and high / low > 8:
         steps = [m * 10.0**e for e in range(floor(log10(low)) - 1, ceil(log10(high)) + 1) for m in (1, 2, 5)]
         first = max(t for t in steps if t <= low)

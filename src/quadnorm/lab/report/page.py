@@ -17,17 +17,23 @@ from quadnorm.lab.analysis.claims.contradictions import CONTRADICTIONS
 from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, VERDICTS, Judged, judge_all
 from quadnorm.lab.analysis.figures.registry import DRAWINGS, Drawing, attempt, draw
 from quadnorm.lab.analysis.figures.style import inline_svg
-from quadnorm.lab.analysis.results import Found, Library, Results
-from quadnorm.lab.analysis.tables.derived.builders import derived_table, table_names
-from quadnorm.lab.analysis.tables.table import Table, command, table_of
+from quadnorm.lab.analysis.results import Library, RecordedRun, Results
+from quadnorm.lab.analysis.results import library_of as plain_library
+from quadnorm.lab.analysis.tables.derived import derived_table, table_names
+from quadnorm.lab.analysis.tables.html import csv_template
+from quadnorm.lab.analysis.tables.reach import reach_table
+from quadnorm.lab.analysis.tables.study_table import command, table_of
+from quadnorm.lab.analysis.tables.table import Table
+from quadnorm.lab.report.cards import cards
 from quadnorm.lab.report.chart import charts
-from quadnorm.lab.report.summary import cards, counts, overview
+from quadnorm.lab.report.glossary import GLOSSARY
+from quadnorm.lab.report.overview import counts, overview
 from quadnorm.lab.studies import estimate, study, study_names
 from quadnorm.lab.studies.records import read_json
 
 
 @dataclass(frozen=True)
-class Section:
+class StudySection:
     """One study on the page."""
 
     name: str
@@ -64,10 +70,10 @@ def build_report(
 
 def library_of(roots: Path | Sequence[Path] | Library) -> Library:
     """The records under these folders; a ValueError where a folder has none and cannot have any."""
-    if isinstance(roots, Library):
-        return roots
-    folders = [Path(roots)] if isinstance(roots, (str, Path)) else [Path(r) for r in roots]
-    for folder in folders:
+    library = plain_library(roots)
+    if library is roots:
+        return library
+    for folder in map(Path, library.roots):
         if not (folder / "runs").is_dir():
             near = [folder.parent] if folder.name == "runs" else sorted(f.parent for f in folder.glob("*/runs"))
             hint = f". There are some in {', '.join(str(f) for f in near[:5])}" if near and folder.is_dir() else ""
@@ -75,7 +81,7 @@ def library_of(roots: Path | Sequence[Path] | Library) -> Library:
                 f"no records in {folder}: expected a folder with runs/ in it, as "
                 f"`quadnorm study run NAME --out {folder}` makes one{hint}"
             )
-    return Library(folders)
+    return library
 
 
 def page(library: Library, other: Library | None = None) -> str:
@@ -92,7 +98,7 @@ def page(library: Library, other: Library | None = None) -> str:
         _environment()
         .get_template("page.html")
         .render(
-            made=datetime.now(UTC).strftime("%Y-%m-%d"),
+            date=datetime.now(UTC).strftime("%Y-%m-%d"),
             roots=[str(r) for r in library.roots],
             counts=counts(library),
             cards=cards(library),
@@ -103,7 +109,9 @@ def page(library: Library, other: Library | None = None) -> str:
             judged=judged,
             contradictions=CONTRADICTIONS,
             figures=[_figure(d, library) for d in DRAWINGS],
-            derived=[t for name in table_names() if _said(t := derived_table(name, library))],
+            reach=_reach(library),
+            derived=[t for name in table_names() if has_numbers(t := derived_table(name, library))],
+            glossary=GLOSSARY,
             changes=None if other is None else _changes(library, other),
             absent=absent,
             unclaimed=[_unclaimed(folder) for folder in library.unclaimed()],
@@ -115,8 +123,8 @@ def page(library: Library, other: Library | None = None) -> str:
     return text
 
 
-def _said(table: Table) -> bool:
-    """Whether a derived table has a measured cell; those without are listed with what they wait for."""
+def has_numbers(table: Table) -> bool:
+    """Whether a table has a measured cell."""
     return any(cell.kind in ("value", "failed") for panel in table.panels for row in panel.rows for cell in row)
 
 
@@ -134,26 +142,31 @@ def _constant(name: str) -> str:
     return inline_svg(draw(name, Library([])), name)
 
 
+def _reach(library: Library) -> Table | None:
+    table = reach_table(library)
+    return table if table.panels[0].rows else None
+
+
 def _changes(library: Library, other: Library) -> dict[str, Any]:
-    found = changes(library, other)
+    listed = changes(library, other)
     return {
         "roots": [str(r) for r in other.roots],
-        "counts": [(k, sum(c.kind == k for c in found)) for k in KINDS],
-        "table": changes_table(found),
+        "counts": [(k, sum(c.kind == k for c in listed)) for k in KINDS],
+        "table": changes_table(listed),
     }
 
 
 def _shown(results: Results) -> bool:
-    return bool(results.any or results.problems or results.found)
+    return bool(results.any or results.problems or results.runs)
 
 
 def _coverage(results: Results) -> float:
-    return len(results.found) / sum(1 for _ in results.study.runs())
+    return len(results.runs) / sum(1 for _ in results.study.runs())
 
 
-def _section(results: Results) -> Section:
+def _section(results: Results) -> StudySection:
     s = results.study
-    return Section(
+    return StudySection(
         name=s.name,
         title=s.title,
         theme=s.theme,
@@ -161,25 +174,25 @@ def _section(results: Results) -> Section:
         table=table_of(results),
         charts=charts(results),
         command=command(s),
-        runs=tuple(_run(f) for f in results.found),
-        minutes=sum(f.seconds or 0.0 for f in results.found) / 60,
+        runs=tuple(_run(f) for f in results.runs),
+        minutes=sum(f.seconds or 0.0 for f in results.runs) / 60,
     )
 
 
-def _run(found: Found) -> dict[str, Any]:
+def _run(r: RecordedRun) -> dict[str, Any]:
     return {
-        "key": found.key,
-        "method": found.run.method.label,
-        "seed": found.run.seed,
-        "status": found.status,
-        "text": found.record.get("text", ""),
-        "seconds": found.seconds,
-        "numerics": found.record.get("numerics", ""),
+        "key": r.key,
+        "method": r.run.method.label,
+        "seed": r.run.seed,
+        "status": r.status,
+        "text": r.record.get("text", ""),
+        "seconds": r.seconds,
+        "numerics": r.record.get("numerics", ""),
     }
 
 
 def _unclaimed(folder: Path) -> dict[str, str]:
-    """What can be said of a run that no study knows; whatever its record holds."""
+    """A run that no study knows, described from whatever its record holds."""
     try:
         record = read_json(folder / "record.json")
     except (ValueError, OSError) as error:
@@ -199,7 +212,7 @@ def _environments(library: Library) -> list[tuple[str, int]]:
     tally: dict[str, int] = {}
     seen = set()
     for name in study_names():
-        for f in library.results(name).found:
+        for f in library.results(name).runs:
             if f.key not in seen and f.record:
                 seen.add(f.key)
                 where = f.record.get("environment") or {}
@@ -214,13 +227,13 @@ def _environment() -> Any:
         from markupsafe import Markup
     except ImportError as error:
         raise ImportError("the report needs jinja2: pip install 'quadnorm[bench]'") from error
-    made = Environment(
+    environment = Environment(
         loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     # The only text that is not escaped: drawings and tables, which escape what they are given, and our own files.
-    made.filters["table"] = lambda table: Markup(table.html())
-    made.filters["ours"] = Markup
-    return made
+    environment.filters["table"] = lambda table: Markup(table.html() + csv_template(table))
+    environment.filters["ours"] = Markup
+    return environment
 
 
 def _asset(name: str) -> str:

@@ -50,21 +50,21 @@ def outputs() -> tuple[float, ...]:
     """Largest error of the anchored layer's output against the output with the limit's moments, 2-D."""
     layer, mean = AnchoredNorm(1, (ANCHOR, ANCHOR), eps=0.0, affine=False), limit() ** 2
     root = (limit(2) ** 2 - mean**2) ** 0.5
-    found = []
+    errors = []
     for n in SIZES[2]:
         f = product(endpoint_nodes(n), 2)
-        found.append(float((layer(f[None, None])[0, 0] - (f - mean) / root).abs().max()))
-    return tuple(found)
+        errors.append(float((layer(f[None, None])[0, 0] - (f - mean) / root).abs().max()))
+    return tuple(errors)
 
 
 def transfers(fixed: bool) -> tuple[float, ...]:
     """|mean on the training grid of n₀ − mean on a grid four times finer|: anchored, or counting on both."""
-    found = []
+    errors = []
     for n0 in NATIVE:
         fine = product(endpoint_nodes(4 * (n0 - 1) + 1), 1)
         native = float(product(endpoint_nodes(n0), 1).mean())  # what was trained
-        found.append(abs(native - float((Anchored(n0) if fixed else Grid("counting")).integrate(fine))))
-    return tuple(found)
+        errors.append(abs(native - float((Anchored(n0) if fixed else Grid("counting")).integrate(fine))))
+    return tuple(errors)
 
 
 def uneven() -> tuple[float, ...]:
@@ -91,10 +91,10 @@ def measure() -> Evidence:
         ],
     )
     for dim, sizes in SIZES.items():
-        h, found = tuple(1 / (n - 1) for n in sizes), means(dim)
-        series.append(Series(f"mean, {dim}-D", h, found, order=(1.9, 2.1)))
+        h, errors = tuple(1 / (n - 1) for n in sizes), means(dim)
+        series.append(Series(f"mean, {dim}-D", h, errors, order=(1.9, 2.1)))
         C = dim * limit() ** (dim - 1) * (1 - 1 / ANCHOR) * abs(SLOPES) / 12
-        numbers.append(Check(f"mean, {dim}-D / (C h²)", found[-1] / (C * h[-1] ** 2), 0.98, 1.02))
+        numbers.append(Check(f"mean, {dim}-D / (C h²)", errors[-1] / (C * h[-1] ** 2), 0.98, 1.02))
     h = tuple(1 / (n - 1) for n in SIZES[2])
     native = tuple(1 / (n - 1) for n in NATIVE)
     series += [
@@ -117,7 +117,7 @@ def measure() -> Evidence:
 
 STATEMENT = Statement(
     name="anchoring",
-    words="The anchored measure is counting on the training grid, to the last bit, and on every other grid it "
+    text="The anchored measure is counting on the training grid, to the last bit, and on every other grid it "
     "integrates against the same measure to second order.",
     formula="w_i = ∫φ_i dμ, μ = (1 − 1/n₀) dx + (1/n₀)·½(δ₀ + δ₁): |Σ w_i f(x_i) − ∫f dμ| ≤ h²/8 · max|f''|",
     label="",

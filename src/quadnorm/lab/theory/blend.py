@@ -36,7 +36,7 @@ def moments_of_measure(x: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
 def worst_errors() -> tuple[float, float, float, float]:
     """Of mean, variance, layer output in units of rounding; and the between term's largest share of the variance."""
     random = torch.Generator().manual_seed(0)
-    found = [0.0] * 4
+    worst = [0.0] * 4
     for shape in ((5, 5), (9, 17), (33, 33)):
         # Far from zero at the ends: there the two measures differ most.
         x = torch.randn(3, 4, *shape, generator=random, dtype=torch.float64)
@@ -53,8 +53,8 @@ def worst_errors() -> tuple[float, float, float, float]:
                 (layer - y).abs().max() / y.abs().max() / EPS,
                 (between / variance).max(),
             )
-            found = [max(a, float(b)) for a, b in zip(found, errors, strict=True)]
-    return found[0], found[1], found[2], found[3]
+            worst = [max(a, float(b)) for a, b in zip(worst, errors, strict=True)]
+    return worst[0], worst[1], worst[2], worst[3]
 
 
 def measure() -> Evidence:
@@ -85,7 +85,7 @@ def measure() -> Evidence:
 
 STATEMENT = Statement(
     name="blend",
-    words="BlendQuadNorm's mean and variance are the exact moments of α·counting + (1−α)·quadrature, by the law of "
+    text="BlendQuadNorm's mean and variance are the exact moments of α·counting + (1−α)·quadrature, by the law of "
     "total variance; its bias is α times that of counting.",
     formula="v_b = α v_LN + (1−α) v_WLN + α(1−α)(μ_LN − μ_WLN)²",
     label="eq:blend-var",

@@ -80,22 +80,22 @@ def blocks(maps: Maps, x: Tensor, fine: Tensor) -> list[Block]:
     Amplification is looked for at two of them; T is affine, so that one is enough.
     """
     n = fine.shape[-1]
-    found = []
+    constants = []
     for k, ((v, t, z), (_, up, _)) in enumerate(zip(maps.stages(x)[:-1], maps.stages(fine)[:-1], strict=True)):
         T, N = maps.linear(k), maps.normalize(k)
         L_T = amplification(jacobian(T, carried(v[:1], n)))
         L_N = max(amplification(jacobian(N, up[i : i + 1])) for i in range(2))
-        found.append(Block(L_T, L_N, defect(T, T, v, n), defect(N, N, t, n), defect(F.gelu, F.gelu, z, n)))
-    return found
+        constants.append(Block(L_T, L_N, defect(T, T, v, n), defect(N, N, t, n), defect(F.gelu, F.gelu, z, n)))
+    return constants
 
 
 def bounds(constants: list[Block], e: float) -> list[float]:
     """Bounds of e_1 … e_L from e_0, by the recursion."""
-    found = []
+    limits = []
     for block in constants:
         e = block.step(e)
-        found.append(e)
-    return found
+        limits.append(e)
+    return limits
 
 
 def composed(maps: Maps, x: Tensor, fine: Tensor, depths: Sequence[int]) -> list[float]:

@@ -64,7 +64,7 @@ def measure() -> Evidence:
 
 STATEMENT = Statement(
     name="endpoint",
-    words="Halving the end weights moves the mean by h times what the inside differs from the ends, plus O(h²); one "
+    text="Halving the end weights moves the mean by h times what the inside differs from the ends, plus O(h²); one "
     "derivative of the field is enough.",
     formula="μ_trap − μ_unif = h·(u_int − ½(u(0) + u(1))) + O(h²)",
     label="prop:spectral-mismatch",

@@ -38,10 +38,10 @@ def profile(t: Tensor) -> Tensor:
 
 def product(t: Tensor, dim: int) -> Tensor:
     """f(x)·f(y)·… at the nodes t × t × …, shape (n,)*dim; its mean is MEAN**dim, its mean square SQUARE**dim."""
-    f = made = profile(t)
+    f = values = profile(t)
     for _ in range(dim - 1):
-        made = made.unsqueeze(-1) * f
-    return made
+        values = values.unsqueeze(-1) * f
+    return values
 
 
 def trapezoid_by_hand(n: int) -> Tensor:

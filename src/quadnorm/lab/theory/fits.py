@@ -36,14 +36,12 @@ def fit_power(x: Sequence[float], y: Sequence[float]) -> PowerFit:
     if not (np.isfinite(a).all() and np.isfinite(b).all() and (a > 0).all() and (b > 0).all()):
         raise ValueError(f"a power law needs positive finite numbers, got x = {a.tolist()}, y = {b.tolist()}")
     s, t = np.log(a), np.log(b)
-    centred = s - s.mean()
-    spread = float(centred @ centred)
-    slope = float(centred @ t) / spread
-    residual = t - t.mean() - slope * centred
+    slope, intercept = (float(c) for c in np.polyfit(s, t, 1))
+    residual = t - (slope * s + intercept)
     square = float(residual @ residual)
+    spread = float(np.square(s - s.mean()).sum())
     stderr = float(np.sqrt(square / (a.size - 2) / spread)) if a.size > 2 else nan
-    coefficient = float(np.exp(t.mean() - slope * s.mean()))
-    return PowerFit(slope, coefficient, float(np.sqrt(square / a.size)), stderr)
+    return PowerFit(slope, float(np.exp(intercept)), float(np.sqrt(square / a.size)), stderr)
 
 
 def fit_order(h: Sequence[float], error: Sequence[float]) -> PowerFit:

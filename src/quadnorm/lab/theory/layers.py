@@ -33,13 +33,13 @@ def field(n: int) -> Tensor:
 
 def layer(mode: str, measure: str) -> QuadNorm:
     """A layer with affine parameters that are not trivial."""
-    made = QuadNorm(CHANNELS, EPSILON, mode=mode, num_groups=GROUPS["group"], measure=measure, dtype=torch.float64)
-    assert made.weight is not None
-    assert made.bias is not None
+    norm = QuadNorm(CHANNELS, EPSILON, mode=mode, num_groups=GROUPS["group"], measure=measure, dtype=torch.float64)
+    assert norm.weight is not None
+    assert norm.bias is not None
     with torch.no_grad():
-        made.weight.copy_(torch.tensor(GAMMA, dtype=torch.float64))
-        made.bias.copy_(torch.tensor(BETA, dtype=torch.float64))
-    return made.requires_grad_(False)
+        norm.weight.copy_(torch.tensor(GAMMA, dtype=torch.float64))
+        norm.bias.copy_(torch.tensor(BETA, dtype=torch.float64))
+    return norm.requires_grad_(False)
 
 
 def _moments(mode: str) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
@@ -117,7 +117,7 @@ def measure() -> Evidence:
 
 STATEMENT = Statement(
     name="layers",
-    words="A layer with trapezoid weights gives the same output on two grids to second order, in every mode, whether "
+    text="A layer with trapezoid weights gives the same output on two grids to second order, in every mode, whether "
     "fields are compared by linear or cubic interpolation; with equal weights to first order.",
     formula="‖N_h(x_h) − P N_h'(x_h')‖ = O(h² + h'²) for u ∈ C²",
     label="thm:output-consistency",

@@ -43,7 +43,7 @@ def measure() -> Evidence:
 
 STATEMENT = Statement(
     name="means",
-    words="Means under the tensor-product trapezoid measure agree across resolutions to second order; equal weights "
+    text="Means under the tensor-product trapezoid measure agree across resolutions to second order; equal weights "
     "agree to first order only.",
     formula="|μ_h(f) − μ_h'(f)| = O(h² + h'²) for f ∈ C²([0,1]^d)",
     label="thm:consistency",

@@ -16,7 +16,7 @@ SIZE, STRENGTH, STRIP = 64, 2.0, 0.1
 
 @dataclass(frozen=True)
 class Mechanism:
-    """The parts of the two means Σ u/N and Σ |V| u on an n × n grid; arrays (n, n) unless said otherwise.
+    """The parts of the two means Σ u/N and Σ |V| u on an n × n grid; arrays (n, n) unless noted.
 
     ``difference`` = u/N − |V| u = ``mismatch`` · u is what each node adds to the error; it sums to equal − volumes.
     """
@@ -62,8 +62,8 @@ class Mechanism:
 def mechanism(n: int = SIZE, strength: float = STRENGTH) -> Mechanism:
     """Π sin πx, exact mean 4/π², on the boundary-refined n × n grid.
 
-    >>> made = mechanism()
-    >>> round(made.exact, 3), round(made.volumes, 3), round(made.equal, 3)
+    >>> parts = mechanism()
+    >>> round(parts.exact, 3), round(parts.volumes, 3), round(parts.equal, 3)
     (0.405, 0.405, 0.166)
     """
     x = refined(n, strength)
@@ -75,17 +75,17 @@ def mechanism(n: int = SIZE, strength: float = STRENGTH) -> Mechanism:
 
 def measure() -> Evidence:
     """The two means and the reference, and how nodes and area divide between a strip at the boundary and the rest."""
-    made = mechanism()
-    strip = made.strip()
+    parts = mechanism()
+    strip = parts.strip()
     rows = tuple(
         {
             "where": where,
             "share of nodes": float(at.mean()),
-            "share of area": float(made.volume[at].sum()),
-            "mean of the field": float(made.volume_shares[at].sum() / made.volume[at].sum()),
-            "adds, equal": float(made.equal_shares[at].sum()),
-            "adds, volumes": float(made.volume_shares[at].sum()),
-            "difference": float(made.difference[at].sum()),
+            "share of area": float(parts.volume[at].sum()),
+            "mean of the field": float(parts.volume_shares[at].sum() / parts.volume[at].sum()),
+            "adds, equal": float(parts.equal_shares[at].sum()),
+            "adds, volumes": float(parts.volume_shares[at].sum()),
+            "difference": float(parts.difference[at].sum()),
         }
         for where, at in (
             (f"within {STRIP:g} of the boundary", strip),
@@ -93,22 +93,22 @@ def measure() -> Evidence:
             ("all", np.full_like(strip, True)),
         )
     )
-    gap = made.equal - made.volumes
+    gap = parts.equal - parts.volumes
     area = 1 - (1 - 2 * STRIP) ** 2
     numbers = (
-        Check("mean with equal weights / exact", made.equal / made.exact, 0.35, 0.5),
-        Check("mean with control volumes / exact", made.volumes / made.exact, 0.997, 1.003),
-        Check("|Σ contributions − (equal − volumes)|", abs(float(made.difference.sum()) - gap), 0.0, 1e-13),
+        Check("mean with equal weights / exact", parts.equal / parts.exact, 0.35, 0.5),
+        Check("mean with control volumes / exact", parts.volumes / parts.exact, 0.997, 1.003),
+        Check("|Σ contributions − (equal − volumes)|", abs(float(parts.difference.sum()) - gap), 0.0, 1e-13),
         Check("strip: share of nodes / share of area", float(strip.mean()) / area, 1.5, float("inf")),
-        Check("strip: volumes of its nodes / its area", float(made.volume[strip].sum()) / area, 0.9, 1.1),
-        Check("corner: its volume · N", float(made.volume[0, 0]) * made.volume.size, 0.0, 0.1),
+        Check("strip: volumes of its nodes / its area", float(parts.volume[strip].sum()) / area, 0.9, 1.1),
+        Check("corner: its volume · N", float(parts.volume[0, 0]) * parts.volume.size, 0.0, 0.1),
     )
     return Evidence((), numbers, rows, (f"{SIZE}² nodes, strength {STRENGTH:g}; the paper has 0.171 and 0.417",))
 
 
 STATEMENT = Statement(
     name="mechanism",
-    words="On a boundary-refined 64² mesh most nodes stand in a thin strip of little area and small values: equal "
+    text="On a boundary-refined 64² mesh most nodes stand in a thin strip of little area and small values: equal "
     "weights count it too often, control volumes by its area.",
     formula="Σ u_i/N − Σ |V_i| u_i = Σ (1/N − |V_i|) u_i",
     label="fig:nonuniform-mechanism",

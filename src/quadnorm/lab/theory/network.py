@@ -104,13 +104,13 @@ class Maps:
 
     def stages(self, x: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
         """(input of T, input of N, input of σ) of every block, and last what enters the head, three times."""
-        v, found = self.lift(x), []
+        v, stages = self.lift(x), []
         for block in range(len(self.model.blocks)):
             t = self.linear(block)(v)
             z = self.normalize(block)(t)
-            found.append((v, t, z))
+            stages.append((v, t, z))
             v = F.gelu(z)
-        return [*found, (v, v, v)]
+        return [*stages, (v, v, v)]
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.project(self.stages(x)[-1][0])

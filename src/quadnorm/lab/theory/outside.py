@@ -30,27 +30,27 @@ def disc_errors(rule: str) -> tuple[float, ...]:
     """The same for discs in the square, 64 centres and radii: interfaces that cross the grid at all angles."""
     discs = torch.rand(64, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     centres, radii = 0.45 + 0.1 * discs[:, :2], 0.25 + 0.1 * discs[:, 2]
-    found = []
+    errors_by_size = []
     for n in SIZES:
         t = endpoint_nodes(n)
         w = Grid(rule).weights((n, n))
         away = ((t[:, None] - a) ** 2 + (t - b) ** 2 for a, b in centres.tolist())
         areas = torch.stack([w[d < r**2].sum() for d, r in zip(away, radii.tolist(), strict=True)])
         errors = areas - pi * radii**2
-        found.append(float(errors.square().mean().sqrt()))
-    return tuple(found)
+        errors_by_size.append(float(errors.square().mean().sqrt()))
+    return tuple(errors_by_size)
 
 
 def commutators(activation: object, method: str) -> tuple[float, ...]:
     """‖σ(Pz) − Pσ(z)‖ from n to 3(n−1)+1 nodes for z = sin 4(t − c), which changes sign at c."""
     assert callable(activation)
-    found = []
+    errors_by_size = []
     for n in SIZES:
         m = 3 * (n - 1) + 1
         z = torch.sin(4 * (endpoint_nodes(n) - PLACES[::20, None]))
         gap = activation(carry(z, (m,), "endpoint", method)) - carry(activation(z), (m,), "endpoint", method)
-        found.append(float((gap.square() @ trapezoid_by_hand(m)).mean().sqrt()))
-    return tuple(found)
+        errors_by_size.append(float((gap.square() @ trapezoid_by_hand(m)).mean().sqrt()))
+    return tuple(errors_by_size)
 
 
 def kink_errors() -> tuple[float, ...]:
@@ -110,7 +110,7 @@ def _midpoint_gap() -> float:
 
 STATEMENT = Statement(
     name="outside",
-    words="Where a hypothesis fails: a jump leaves first order to every rule in 1-D, and order 3/2 to quadrature in "
+    text="Where a hypothesis fails: a jump leaves first order to every rule in 1-D, and order 3/2 to quadrature in "
     "2-D; ReLU keeps second-order means but commutes with P at order 3/2 only; at cell centres counting is right and "
     "trapezoid weights are wrong.",
     formula="u ∉ C², σ ∉ C², or nodes (j+½)/n",

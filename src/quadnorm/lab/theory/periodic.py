@@ -41,7 +41,7 @@ def measure() -> Evidence:
         plain = F.group_norm(x, groups)
         layer = QuadNorm(CHANNELS, affine=False, mode=mode, num_groups=groups, measure="periodic")
         outputs += int((layer(x) != plain).sum())
-        weighted = quad_norm(x, Grid("periodic").weights(shape), groups)  # the general kernel, told nothing
+        weighted = quad_norm(x, Grid("periodic").weights(shape), groups)  # the general kernel, with explicit weights
         rounding = max(rounding, float((weighted - plain).abs().max() / plain.abs().max()) / EPS)
     for shape in SHAPES:
         x = sample(shape)
@@ -68,7 +68,7 @@ def measure() -> Evidence:
 
 STATEMENT = Statement(
     name="periodic",
-    words="On a periodic grid the trapezoid weights are equal, so quadrature statistics are the plain ones: QuadNorm "
+    text="On a periodic grid the trapezoid weights are equal, so quadrature statistics are the plain ones: QuadNorm "
     "is the plain norm of the same mode and BlendQuadNorm is LayerNorm, at every resolution and to the last bit.",
     formula="w_j = 1/(n₁⋯n_d) on nodes j/n without the right end",
     label="prop:periodic",

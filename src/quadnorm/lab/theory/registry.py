@@ -19,6 +19,7 @@ STATEMENTS: dict[str, str] = {
     "anchoring": "anchoring",
     "transfer": "transfer",
     "swap": "swap",
+    "gain": "gain",
     "outside": "outside",
     "meshes-tensor": "meshes.tensor",
     "meshes-strength": "meshes.strength",
@@ -43,8 +44,8 @@ def statement(name: str) -> Statement:
     """
     if name not in STATEMENTS:
         raise ValueError(unknown("statement", name, STATEMENTS))
-    found: Statement = import_module(f"quadnorm.lab.theory.{STATEMENTS[name]}").STATEMENT
-    return found
+    loaded: Statement = import_module(f"quadnorm.lab.theory.{STATEMENTS[name]}").STATEMENT
+    return loaded
 
 
 def statements(names: Iterable[str] = ()) -> list[Statement]:

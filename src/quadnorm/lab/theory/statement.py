@@ -97,14 +97,14 @@ class Evidence:
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers, lists and dictionaries; None where a number is not finite."""
-        made: dict[str, Any] = {
+        content: dict[str, Any] = {
             "holds": self.holds,
             "checks": [{**asdict(check), "holds": check.holds} for check in self.checks],
             "series": [{**asdict(series), "fit": asdict(series.fit)} for series in self.series],
             "rows": [dict(row) for row in self.rows],
             "notes": list(self.notes),
         }
-        plain: dict[str, Any] = _plain(made)
+        plain: dict[str, Any] = _plain(content)
         return plain
 
 
@@ -114,22 +114,22 @@ class Statement:
 
     Args:
         name: what the command line calls it.
-        words: the statement in one or two sentences.
+        text: the statement in one or two sentences.
         formula: the statement as a formula, in Unicode.
         label: LaTeX label in the paper; empty for what is ours.
         measure: runs the experiment, in seconds and on one thread; deterministic.
     """
 
     name: str
-    words: str
+    text: str
     formula: str
     label: str
     measure: Callable[[], Evidence]
 
     def to_json(self, evidence: Evidence) -> dict[str, Any]:
         """The statement and its evidence."""
-        said = {"name": self.name, "words": self.words, "formula": self.formula, "label": self.label}
-        return {**said, **evidence.to_json()}
+        head = {"name": self.name, "text": self.text, "formula": self.formula, "label": self.label}
+        return {**head, **evidence.to_json()}
 
 
 def _plain(value: Any) -> Any:

@@ -88,7 +88,7 @@ def measure() -> Evidence:
 
 STATEMENT = Statement(
     name="swap",
-    words="With everything else unchanged, counting in the norms makes a trained network of 16 blocks move with the "
+    text="With everything else unchanged, counting in the norms makes a trained network of 16 blocks move with the "
     "grid at first order, trapezoid and anchored measures at second order; the gap enters as |h' − h| and |h'² − h²|.",
     formula="p = 1 for counting, p = 2 for trapezoid and anchored in L δ_p",
     label="thm:transfer-bound",

@@ -32,9 +32,9 @@ def held(count: int = 16) -> tuple[Tensor, Tensor]:
 def observed(maps: Maps) -> Tensor:
     """e_0 … e_L and, last, the discrepancy of the output, for each of the held functions: (L + 2, B)."""
     coarse, fine = (maps.stages(x) for x in held())
-    found = [norm_of(f[0] - carried(c[0], FINE)) for c, f in zip(coarse, fine, strict=True)]
+    discrepancies = [norm_of(f[0] - carried(c[0], FINE)) for c, f in zip(coarse, fine, strict=True)]
     out = maps.project(fine[-1][0]) - carried(maps.project(coarse[-1][0]), FINE)
-    return torch.stack([*found, norm_of(out)])
+    return torch.stack([*discrepancies, norm_of(out)])
 
 
 def bounded(maps: Maps, constants: list[Block], fitted: tuple[Tensor, Tensor]) -> list[float]:
@@ -44,10 +44,10 @@ def bounded(maps: Maps, constants: list[Block], fitted: tuple[Tensor, Tensor]) -
     """
     x, fine = held()
     lift = float(matrix_norm(maps.model.lift.weight[:, : maps.model.in_channels], ord=2))
-    found = bounds(constants, lift * float(norm_of(fine - carried(x, FINE)).max()))
+    limits = bounds(constants, lift * float(norm_of(fine - carried(x, FINE)).max()))
     last = [maps.stages(part)[-1][0] for part in fitted]
     head = max(amplification(jacobian(maps.project, last[1][i : i + 1])) for i in range(2))
-    return [*found, head * found[-1] + defect(maps.project, maps.project, last[0], FINE)]
+    return [*limits, head * limits[-1] + defect(maps.project, maps.project, last[0], FINE)]
 
 
 def measure() -> Evidence:
@@ -121,7 +121,7 @@ def _notes(M: list[float], limits: dict[str, list[float]], seen: dict[str, Tenso
 
 STATEMENT = Statement(
     name="transfer",
-    words="Between two grids, the discrepancy of a network of L blocks f = σ∘N∘T is at most what the constants of its "
+    text="Between two grids, the discrepancy of a network of L blocks f = σ∘N∘T is at most what the constants of its "
     "blocks make of it; the norms contribute a term of their own order p.",
     formula="‖G_h(x_h) − P G_h'(x_h')‖ ≤ C_net (‖x_h − P x_h'‖ + L δ_p + (L+1) δ₂)",
     label="thm:transfer-bound",

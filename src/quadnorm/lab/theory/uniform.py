@@ -72,7 +72,7 @@ def measure() -> Evidence:
 
 STATEMENT = Statement(
     name="uniform",
-    words="On nodes with both ends, an average of all samples differs from the trapezoid mean by exactly the boundary "
+    text="On nodes with both ends, an average of all samples differs from the trapezoid mean by exactly the boundary "
     "mass times what the ends differ from the inside: first order.",
     formula="μ_disc − μ_trap = (m−2)/(m(m−1)) · (½(f(0) + f(1)) − f_int) = Θ(h)",
     label="prop:standard-inconsistent",

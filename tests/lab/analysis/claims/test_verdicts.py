@@ -2,6 +2,7 @@
 
 from math import nan
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,12 +18,12 @@ from quadnorm.lab.analysis.claims.verdicts import (
     REPRODUCED,
     VERDICTS,
     Claim,
-    Evidence,
+    Finding,
     judge,
     judge_all,
     verdict_of,
 )
-from quadnorm.lab.analysis.comparisons import Place
+from quadnorm.lab.analysis.comparisons import Contrast
 from quadnorm.lab.analysis.results import Library
 from quadnorm.lab.studies import paper_labels, study
 from quadnorm.lab.studies.records import task_of
@@ -81,7 +82,7 @@ def test_best_counts_the_papers_methods_only(tmp_path):
 def test_growth(tmp_path, gains, verdict):
     at = dict(zip((64, 128, 256), gains, strict=True))
     library = desk(tmp_path, "extreme-crossres", lambda m, n, e: 10 * (1 - at.get(n, 0)) if m == "QuadNorm" else 10.0)
-    case = cases.grows([Place("extreme-crossres", "fno", n) for n in (64, 128, 256)], "up")
+    case = cases.grows([Contrast("extreme-crossres", "fno", n) for n in (64, 128, 256)], "up")
     assert case(library).verdict == verdict
 
 
@@ -127,39 +128,126 @@ def test_two_uses_of_one_model(tmp_path, anchored, verdict):
     assert case(library).verdict == verdict
 
 
+@pytest.mark.parametrize(("far", "verdict"), [(13.8, REPRODUCED), (11.0, PARTLY), (10.0, CONTRADICTED)])
+def test_a_rise_of_so_many_per_cent(tmp_path, far, verdict):
+    library = desk(tmp_path, "real-darcy", lambda m, n, e: far if n > 64 else 10.0)
+    found = cases.rises_by("real-darcy", "transolver", 64, 256, "LayerNorm", 38)(library)
+    assert found.verdict == verdict
+    assert found.measured.startswith(f"{10 * (far - 10):+.0f} %".replace("-", "−"))
+
+
+@pytest.mark.parametrize(
+    ("blend", "verdict"), [(9.5, REPRODUCED), (9.97, PARTLY), (10.0, CONTRADICTED), (10.4, CONTRADICTED)]
+)
+def test_effect_sizes_are_judged_by_their_class(tmp_path, blend, verdict):
+    """σ is about 0.06 of a mean of 10 here: d = 0.5/0.06 is large, 0.03/0.06 medium, 0 negligible."""
+    library = desk(tmp_path, "extreme-crossres", lambda m, n, e: blend if m == "BlendQuadNorm" else 10.0)
+    found = cases.effect_size("extreme-crossres", "fno", 256, 1.02, "BlendQuadNorm")(library)
+    assert found.verdict == verdict
+    assert found.measured.startswith("d = ")
+
+
+def seeded(tmp_path, name, errors):
+    """Records of every seed of the paper: errors[method][seed], at all grids."""
+    s = study(name)
+    write_records(s, tmp_path, lambda run, e, n: errors.get(run.method.label, errors["LayerNorm"])[run.seed], test=1)
+    return Library([tmp_path])
+
+
+@pytest.mark.parametrize(("spread", "verdict"), [(0.5, REPRODUCED), (0.95, PARTLY), (1.4, CONTRADICTED)])
+def test_spread_over_seeds(tmp_path, spread, verdict):
+    z = [((7 * k) % 10 - 4.5) / 3 for k in range(10)]
+    library = seeded(
+        tmp_path, "transolver-helmholtz", {"LayerNorm": [14 + v for v in z], "QuadNorm": [14 + spread * v for v in z]}
+    )
+    found = cases.steadier("transolver-helmholtz", "main", 64, (0.60, 1.21))(library)
+    assert found.verdict == verdict
+    assert found.measured.startswith(f"{spread * 1.009:.2f} against 1.01")  # √(Σ(k − 4.5)²/9)/3 = 3.03/3
+
+
+@pytest.mark.parametrize(("won", "verdict"), [(7, REPRODUCED), (5, PARTLY), (3, CONTRADICTED)])
+def test_seeds_that_favour_a_method(tmp_path, won, verdict):
+    errors = {"LayerNorm": [10.0] * 10, "QuadNorm": [9.0] * won + [11.0] * (10 - won)}
+    found = cases.wins_most_seeds("transolver-helmholtz", "main", 128, (7, 10))(
+        seeded(tmp_path, "transolver-helmholtz", errors)
+    )
+    assert (found.verdict, found.measured) == (verdict, f"{won} of 10 seeds")
+
+
+@pytest.mark.parametrize(("alpha", "verdict"), [(0.35, REPRODUCED), (0.43, PARTLY), (0.7, CONTRADICTED)])
+def test_the_learned_blend_is_read_from_the_records(tmp_path, alpha, verdict):
+    s = study("learnable-baselines").at("desk")
+    write_records(s, tmp_path, alpha={"blocks.0.norm": alpha - 0.02, "blocks.1.norm": alpha + 0.02})
+    found = cases.learned_alpha("learnable-baselines", "main", "BlendQuadNorm, learned α", 0.3, 0.4)(
+        Library([tmp_path])
+    )
+    assert found.verdict == verdict
+    assert f"layers from {alpha - 0.02:.2f} to {alpha + 0.02:.2f}" in found.measured
+
+
+def test_factors_of_bias_need_no_records():
+    """sin πx · sin πy has mean 4/π²; equal weights on Chebyshev nodes give (Σ sin πx_i / n)², written out here."""
+    n = 64
+    x = (1 - np.cos(np.pi * np.arange(n) / (n - 1))) / 2
+    w = np.zeros(n)
+    w[1:] += np.diff(x) / 2
+    w[:-1] += np.diff(x) / 2
+    f, exact = np.sin(np.pi * x), 4 / np.pi**2
+    wanted = abs(f.mean() ** 2 - exact) / abs((w @ f) ** 2 - exact)
+    found = cases.bias_factor("chebyshev", 200)(Library([]))
+    assert (found.verdict, found.measured) == (REPRODUCED, f"divided by {wanted:.0f} at 64²")
+    assert cases.bias_factor("boundary-refined", 1500)(Library([])).verdict == PARTLY
+    assert cases.bias_factor("even", 1500)(Library([])).verdict == CONTRADICTED
+
+
+def test_the_best_is_sought_on_equal_seeds(tmp_path):
+    """LayerNorm's lucky extra seed does not make it the best."""
+    s = study("extreme-crossres").at("desk")
+    write_records(
+        s, tmp_path, lambda run, e, n: {"LayerNorm": 6.0 if run.seed == 0 else 0.1}.get(run.method.label, 5.0),
+        keep=lambda run: run.seed == 0 or run.method.label == "LayerNorm",
+    )  # fmt: skip
+    found = cases.best("extreme-crossres", "fno", (256,), "QuadNorm")(Library([tmp_path]))
+    assert "LayerNorm" not in found.measured
+    assert "1 seed" in found.budget
+
+
 def test_the_whole_ledger_is_reproduced_by_the_papers_own_numbers(tmp_path):
-    """Each claim's studies alone: tables that print different numbers for one model would mix."""
+    """Each study in a folder of its own: tables that print different numbers for one model would mix."""
     disagree = []
     for claim in CLAIMS:
-        root = tmp_path / claim.name.replace(" ", "-")
-        for name in sorted(studies_of(claim, root)):
-            s = study(name)
-            write_records(s, root, like_the_paper(s), test=1)
-        if judge(claim, Library([root])).verdict != REPRODUCED:
+        names = sorted(studies_of(claim, tmp_path / "none"))
+        for name in names:
+            if not (tmp_path / name).exists():
+                s = study(name)
+                write_records(s, tmp_path / name, like_the_paper(s), test=1)
+        if judge(claim, Library([tmp_path / name for name in names])).verdict != REPRODUCED:
             disagree.append(claim.name)
-    # The FNO's failure on periodic Navier–Stokes is said in the text and printed nowhere.
-    assert disagree == ["periodic problems"]
+    # The FNO's failure on periodic Navier–Stokes is in the text and printed nowhere; 1500 needs a finer mesh than 64².
+    assert disagree == ["periodic problems", "bias on uneven meshes"]
 
 
 def studies_of(claim, root):
-    evidence = judge(claim, Library([root])).evidence
-    named = {e.command.split()[3] for e in evidence}
+    findings = judge(claim, Library([root])).findings
+    named = {f.command.split()[3] for f in findings if f.command}
     return named | ({"extreme-crossres"} if claim.name == "depth" else set())
 
 
 def test_without_records_everything_is_not_run_and_says_how_to_run_it(tmp_path):
     judged = judge_all(Library([tmp_path]))
-    assert {j.verdict for j in judged} == {NOT_RUN}
+    assert {j.claim.name for j in judged if j.verdict != NOT_RUN} == {"bias on uneven meshes"}
     for j in judged:
-        for e in j.evidence:
-            assert e.command.startswith("quadnorm study run ")
-            study(e.command.split()[3])
-            assert e.claimed
+        for f in j.findings:
+            assert f.claimed
+            assert f.kind
+            if j.verdict == NOT_RUN:
+                assert f.command.startswith("quadnorm study run ")
+                study(f.command.split()[3])
 
 
 def test_smoke_runs_support_nothing(tmp_path):
     write_records(study("extreme-crossres").at("smoke"), tmp_path)
-    assert {j.verdict for j in judge_all(Library([tmp_path]))} == {NOT_RUN}
+    assert {j.claim.name for j in judge_all(Library([tmp_path])) if j.verdict != NOT_RUN} == {"bias on uneven meshes"}
 
 
 def test_the_ledger_refers_to_what_exists():
@@ -194,7 +282,7 @@ def test_one_setting_has_the_printed_errors_that_the_remark_names():
 
 def test_cases_that_disagree_make_partly_and_those_not_run_do_not_count():
     def says(*verdicts):
-        return judge(Claim("c", "t", (), tuple(lambda _, v=v: Evidence(v) for v in verdicts)), Library([])).verdict
+        return judge(Claim("c", "t", (), tuple(lambda _, v=v: Finding(v) for v in verdicts)), Library([])).verdict
 
     assert says(REPRODUCED, NOT_RUN) == REPRODUCED
     assert says(REPRODUCED, CONTRADICTED) == PARTLY

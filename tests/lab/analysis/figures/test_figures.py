@@ -7,35 +7,29 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from quadnorm.lab.analysis.figures import fields
+from quadnorm.lab.analysis.figures import fields, transfer
 from quadnorm.lab.analysis.figures import registry as figures
-from quadnorm.lab.analysis.figures import transfer as figures_transfer
 from quadnorm.lab.analysis.figures.palette import styles
 from quadnorm.lab.analysis.figures.registry import DRAWINGS, attempt, draw, drawing, figure_names, save_figures
 from quadnorm.lab.analysis.figures.style import INK, inline_svg, save
 from quadnorm.lab.analysis.results import Library
 from quadnorm.lab.studies import study, study_names
-from quadnorm.lab.studies.records import task_of
-from quadnorm.training import train
-from tests.lab.analysis.synthetic_records import write_records, write_weights
+from tests import ROOT
+from tests.lab.analysis.synthetic_records import write_fields, write_records
 
 RECORDED = ("anchored-crossres", "extreme-crossres", "deep-crossres", "error-decomp", "demo")
-WITH_WEIGHTS = ("demo", "galerkin-varcoeff", "transolver-varcoeff", "galerkin-elasticity-4x")
+WITH_FIELDS = ("demo", "galerkin-varcoeff", "transolver-varcoeff", "galerkin-elasticity-4x")
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    """Records at the desk preset. The weights are of a tiny model trained here; any model will do for a picture."""
-    root, small = tmp_path_factory.mktemp("records"), tmp_path_factory.mktemp("small")
-    for name in (*RECORDED, *WITH_WEIGHTS):
+    """Records at the desk preset, some with the fields that a run stores."""
+    root = tmp_path_factory.mktemp("records")
+    for name in (*RECORDED, *WITH_FIELDS):
         write_records(study(name).at("desk"), root, test=1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("QUADNORM_CACHE", str(small / "cache"))
-        tiny = study("galerkin-elasticity-4x").at("smoke")
-        train(dict(task_of(next(tiny.runs()), tiny.evaluations).config), small, progress=False)
-        for name in WITH_WEIGHTS:
-            write_weights(study(name).at("desk"), root, ("LayerNorm", "QuadNorm"), small / "best.safetensors")
-        yield Library([root])
+    for name in WITH_FIELDS:
+        write_fields(study(name).at("desk"), root, ("LayerNorm", "QuadNorm"))
+    return Library([root])
 
 
 @pytest.fixture(scope="module")
@@ -95,12 +89,43 @@ def test_a_figure_that_fails_says_why_and_is_tried_once(tmp_path, monkeypatch):
     assert save_figures(library, tmp_path) == ([], {"slope": "OSError: the disk is gone"})
 
 
-def test_weights_that_cannot_be_read_cost_their_figure_only(tmp_path):
+def test_stored_fields_that_cannot_be_read_cost_their_figure_only(tmp_path):
     for folder in write_records(study("demo").at("desk"), tmp_path, test=1):
-        (folder / "best.safetensors").write_bytes(b"not weights")
+        (folder / "fields.npz").write_bytes(b"not arrays")
+        (folder / "audit.json").write_text('{"leaks": 3}')
     figure, why = attempt("prediction", Library([tmp_path]))
     assert figure is None
-    assert "best.safetensors" in why
+    assert "fields.npz is damaged" in why
+    assert "audit.json lacks what this version reads" in attempt("audit", Library([tmp_path]))[1]
+
+
+def test_fields_of_two_instances_are_not_shown_side_by_side(tmp_path):
+    s = study("galerkin-elasticity-4x").at("desk")
+    folders = write_records(s, tmp_path, test=1)
+    write_fields(s, tmp_path, ("LayerNorm", "QuadNorm"))
+    path = next(f for f in folders if "quad" in f.name) / "fields.npz"
+    with np.load(path) as stored:
+        np.savez(path, **{k: v + 1.0 * k.startswith("target") for k, v in stored.items()})
+    assert "another test instance" in attempt("elasticity-4x-qualitative", Library([tmp_path]))[1]
+
+
+def test_errors_written_on_fields_are_those_of_the_stored_arrays(library, drawn):
+    """‖0.1 cos 9x‖ / ‖sin πx sin 2πy‖ on the stored grid, for LayerNorm as trained."""
+    n = library.results("demo").study.variants[0].test[-1]
+    t = np.linspace(0, 1, n)
+    wanted = 100 * np.linalg.norm(0.1 * np.cos(9 * t)) * np.sqrt(n)
+    wanted /= np.linalg.norm(np.sin(np.pi * t)) * np.linalg.norm(np.sin(2 * np.pi * t))
+    titles = [axis.get_title(loc="left") for axis in drawn["prediction"].axes]
+    assert f"LayerNorm, as trained: {wanted:.2f} %" in titles
+
+
+def test_analysis_and_report_load_no_models():
+    """What figures need of a model is stored when its run is evaluated."""
+    sources = [p for room in ("analysis", "report") for p in (ROOT / "src/quadnorm/lab" / room).rglob("*.py")]
+    assert len(sources) > 30
+    for path in sources:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"quadnorm\.(adapt|operators|problems)\b|load_model|safetensors", text), path.name
 
 
 def test_slopes_are_beside_the_lines(library, drawn):
@@ -114,7 +139,7 @@ def test_slopes_are_beside_the_lines(library, drawn):
     assert words == [m.label + use for m in methods for use in ("", ", anchored")]
 
 
-def test_fields_need_weights(tmp_path):
+def test_fields_need_what_a_run_stores(tmp_path):
     write_records(study("demo").at("desk"), tmp_path, test=1)
     assert draw("prediction", Library([tmp_path])) is None
     assert draw("audit", Library([tmp_path])) is None
@@ -150,7 +175,7 @@ def test_curves_carry_the_means_of_the_records(library, drawn):
     line = next(line for line in figure.axes[0].lines if line.get_label() == "QuadNorm")
     wanted = [np.mean(list(results.of("fno", "QuadNorm", n).values())) for n in v.test]
     assert np.allclose(line.get_ydata(), wanted)
-    assert figures_transfer.means(results, v, "QuadNorm") == pytest.approx(dict(zip(v.test, wanted, strict=True)))
+    assert transfer.means(results, v, "QuadNorm") == pytest.approx(dict(zip(v.test, wanted, strict=True)))
 
 
 def test_files_do_not_depend_on_the_day(library, tmp_path):

@@ -30,12 +30,18 @@ def test_factors_written_are_ratios_of_the_marks(by_mesh):
         assert (drawn[:, 0] > 10 * drawn[:, 1]).all()
 
 
-def test_orders_are_written_and_the_papers_factors_are_lines():
+def test_factors_by_mesh_type_and_the_papers_lines():
+    """Bars are biases divided by each other; dotted, the paper's > 1500 and > 200; right, factors grow as n²."""
     left, middle, right = theory.bias_convergence().axes
-    orders = sorted(float(t.get_text().removeprefix("order ")) for t in middle.texts)
-    assert orders == pytest.approx([0, 1, 2, 2], abs=0.03)
+    assert [label.get_text() for label in middle.get_yticklabels()] == list(FAMILIES)
+    widths = [bar.get_width() for bar in middle.patches]
+    assert widths == pytest.approx([theory.biases(name).factor("mean") for name in FAMILIES])
+    assert sorted(line.get_xdata()[0] for line in middle.lines) == [200, 1500]
     dotted = [line.get_ydata()[0] for line in right.lines if line.get_linestyle() == ":"]
     assert sorted(dotted) == [200, 1500]
+    refined = next(line for line in right.lines if line.get_label() == "boundary-refined")
+    slope = np.polyfit(np.log(refined.get_xdata()), np.log(refined.get_ydata()), 1)[0]
+    assert slope == pytest.approx(2, abs=0.1)
     equal, volumes = (line.get_ydata() for line in left.lines)
     assert (np.diff(equal) > 0).all()
     assert (equal > 50 * volumes).all()
@@ -58,7 +64,7 @@ def test_the_mechanism_shows_the_means_and_both_sums():
 @pytest.mark.parametrize("name", ["meshes-strength", "mechanism"])
 def test_statements_with_a_drawing_of_their_own_get_it(name):
     titles = {axis.get_title(loc="left") for axis in draw(statement(name), Evidence()).axes}
-    assert titles & {"bias divided by", "f  difference d − e"}
+    assert titles & {"factor by mesh type", "f  difference d − e"}
 
 
 def test_orders_of_families_stand_at_their_lines():

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from quadnorm.lab.analysis.comparisons import Place, compare_at, here, runs_at
+from quadnorm.lab.analysis.comparisons import Contrast, compare_at, here, runs_at
 from quadnorm.lab.analysis.results import Library, printed_variant
-from quadnorm.lab.analysis.tables.derived.builders import derived_table, table_names
+from quadnorm.lab.analysis.tables.derived import derived_table, table_names
 from quadnorm.lab.studies import derived, derived_names, paper_labels, study, study_names
 from tests.lab.analysis.synthetic_records import write_records
 
@@ -60,7 +60,7 @@ def gains(table, column):
         ("bootstrap-cis", "Improvement", 25, 0.25),
         ("bootstrap-cis-breadth", "Improvement", 16, 0.36),  # the paper's own are up to 0.3 from 1 − mean/mean
         ("real-benchmark-best-summary", "4×", 3, 0.25),
-        ("real-benchmark-summary", "its Δ", 10, 0.25),
+        ("real-benchmark-summary", "QuadNorm Δ", 10, 0.25),
         ("nonperiodic-breadth-summary", "Improvement", 4, 0.15),
         ("extreme-gap-summary", "Improvement", 3, 0.15),
         ("model-scaling", "QuadNorm improvement", 3, 0.6),
@@ -119,7 +119,7 @@ def test_unknown_names_are_answered_with_the_known_ones():
         derived_table("effect-size", "nowhere")
 
 
-def test_places_name_the_papers_grids_at_every_preset(tmp_path):
+def test_contrasts_name_the_papers_grids_at_every_preset(tmp_path):
     s = study("deep-crossres").at("desk")  # 64² → 32²
     write_records(s, tmp_path, lambda run, e, n: float(n))
     library = Library([tmp_path])
@@ -131,8 +131,8 @@ def test_places_name_the_papers_grids_at_every_preset(tmp_path):
 
 def test_smoke_runs_and_mixed_data_are_not_compared(tmp_path):
     write_records(study("tost").at("smoke"), tmp_path / "smoke")
-    assert compare_at(Library([tmp_path / "smoke"]), Place("tost", "main", 64, "BlendQuadNorm")) is None
+    assert compare_at(Library([tmp_path / "smoke"]), Contrast("tost", "main", 64, "BlendQuadNorm")) is None
     s = study("tost").at("desk")
     write_records(s, tmp_path / "mixed")
     write_records(s, tmp_path / "mixed", keep=lambda run: run.seed == 0, data="other")
-    assert compare_at(Library([tmp_path / "mixed"]), Place("tost", "main", 64, "BlendQuadNorm")) is None
+    assert compare_at(Library([tmp_path / "mixed"]), Contrast("tost", "main", 64, "BlendQuadNorm")) is None

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from quadnorm.lab.analysis.tables.table import study_table
+from quadnorm.lab.analysis.tables import study_table
 from quadnorm.lab.studies import study
 from quadnorm.lab.studies.evaluate import errors_of, points_predictor
 from quadnorm.lab.studies.records import load, tasks_of

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from quadnorm import QuadNorm
 from quadnorm.lab.theory.meshes.bias import ratio
-from quadnorm.lab.theory.meshes.biases import BOX_FIELDS, Field, bias, box_field, sphere_field, sweep
+from quadnorm.lab.theory.meshes.biases import BOX_FIELDS, ExactField, bias, box_field, sphere_field, sweep
 
 
 def midpoints(n, dim):
@@ -137,7 +137,7 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="one finite value"):
         bias(points, w, np.full(3, np.nan), (0.0, 1.0))
     with pytest.raises(ValueError, match="no moments of a function"):
-        Field("wrong", f.values, 2.0, 1.0)
+        ExactField("wrong", f.values, 2.0, 1.0)
     with pytest.raises(ValueError, match="did you mean 'sines'"):
         box_field("sinus")
     with pytest.raises(ValueError, match="one dimension or more"):
@@ -146,7 +146,7 @@ def test_what_is_refused():
 
 def test_a_sweep_groups_meshes_of_one_spacing():
     """Root mean square over draws; h from the number of points where it is not given."""
-    f = Field("ramp", lambda p: p[:, 0], 1 / 2, 1 / 3)
+    f = ExactField("ramp", lambda p: p[:, 0], 1 / 2, 1 / 3)
     shifts = (0.03, 0.04)
     found = sweep(((np.array([[0.25 + s], [0.75 + s]]), np.ones(2)) for s in shifts), f, "two")
     assert found.h == (0.5,)

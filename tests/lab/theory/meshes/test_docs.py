@@ -52,7 +52,7 @@ def test_the_table_of_families_has_all_of_them_and_the_right_orders():
     assert [row[0].partition(":")[0] for row in table] == list(FAMILIES)
     for row in table:
         family = FAMILIES[row[0].partition(":")[0]]
-        assert row[0].partition(": ")[2] == family.words
+        assert row[0].partition(": ")[2] == family.about
         orders = [float(v) for v in row[2].split(",")]
         assert all(family.quadrature[0] <= v <= family.quadrature[1] for v in orders)
     for name in ("even", "chebyshev", "latlon"):
@@ -61,7 +61,7 @@ def test_the_table_of_families_has_all_of_them_and_the_right_orders():
         assert [float(v) for v in row[5].split(",")] == pytest.approx(
             [found.factors(q)[-1] for q in ("mean", "variance", "output")], rel=0.01
         )
-        assert int(row[4]) == found.found[-1][0].samples
+        assert int(row[4]) == found.biases[-1][0].samples
 
 
 def test_the_mechanisms_numbers_are_what_is_measured():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from quadnorm.lab.theory.meshes import simplices
 from quadnorm.lab.theory.meshes import tensor as meshes_tensor
-from quadnorm.lab.theory.meshes.biases import FAMILIES, Field, bias, box_field, family, sphere_field
+from quadnorm.lab.theory.meshes.biases import FAMILIES, ExactField, bias, box_field, family, sphere_field
 from quadnorm.lab.theory.meshes.clouds import cloud, crowded
 from quadnorm.lab.theory.meshes.simplices import centroids, tetrahedra, triangulation, vertices
 from quadnorm.lab.theory.meshes.sphere import latlon
@@ -26,7 +26,7 @@ def ramp(dim):
     """Σ k·x_k on the box: mean Σk/2, variance Σk²/12."""
     k = np.arange(1.0, dim + 1)
     mean = k.sum() / 2
-    return Field("ramp", lambda p: p @ k, mean, (k**2).sum() / 12 + mean**2)
+    return ExactField("ramp", lambda p: p @ k, mean, (k**2).sum() / 12 + mean**2)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -223,7 +223,7 @@ def test_equal_weights_count_the_poles(n):
 
 def test_bands_of_the_sphere_have_their_areas():
     """On every rule z is odd and |z| has mean ½; n = 128 bands give it to second order, absolutely."""
-    magnitude = Field("|z|", lambda p: abs(p[:, 2]), 1 / 2, 1 / 3)
+    magnitude = ExactField("|z|", lambda p: abs(p[:, 2]), 1 / 2, 1 / 3)
     for rule in ("equiangular", "equiangular-cell", "gauss-legendre"):
         points, weights, _ = latlon(128, rule)
         assert bias(points, weights, magnitude).quadrature.mean < 1e-3

@@ -3,19 +3,21 @@
 ============  ========================================================================================================
 verdict       means
 ============  ========================================================================================================
-reproduced    the effect has the claimed direction, its interval excludes none at all, and it has half the size or more
-contradicted  no effect of the claimed direction is shown and half the claimed size is excluded; or a tenth is excluded
-partly        anything between: smaller than claimed, not told from none, one seed only, or only some of several cases
+reproduced    the effect has the claimed direction, its confidence interval excludes zero, and its size is at least
+              half of what was claimed
+contradicted  the interval does not exclude zero but excludes half the claimed size; or it excludes a tenth of it
+partly        anything between: smaller than claimed, an interval that contains zero and half the claimed size, one
+              seed only, or several cases with different verdicts
 not run       no records at the desk or paper preset (the smoke preset learns nothing)
 ============  ========================================================================================================
 
-Half the size, because budgets differ: what a claim says must survive a smaller budget in kind, not to the digit.
+Half the size, because budgets differ: a claim should survive a smaller budget in kind, not to the digit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isfinite
 
 from quadnorm.lab.analysis.results import Library
@@ -24,44 +26,48 @@ REPRODUCED, PARTLY, CONTRADICTED, NOT_RUN = VERDICTS = ("reproduced", "partly", 
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """What the records say to one case of a claim."""
+class Finding:
+    """What the records show on one case of a claim. ``kind`` names the statistic that decides."""
 
     verdict: str
     measured: str = ""
     claimed: str = ""
     budget: str = ""
     command: str = ""
+    kind: str = ""
+
+
+Case = Callable[[Library], Finding]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim, in our words. ``cases`` find the evidence; ``remarks`` name contradictions that bear on it."""
+    """One claim in our words. Each case gives a finding; ``remarks`` are keys of ``CONTRADICTIONS`` that bear on it."""
 
     name: str
     text: str
     tables: tuple[str, ...]
-    cases: tuple[Callable[[Library], Evidence], ...]
+    cases: tuple[Case, ...]
     remarks: tuple[str, ...] = ()
     ours: bool = False
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim with its verdict and the evidence for it."""
+    """A claim with its verdict and the findings behind it."""
 
     claim: Claim
     verdict: str
-    evidence: tuple[Evidence, ...] = field(default=())
+    findings: tuple[Finding, ...] = ()
 
 
 def judge(claim: Claim, library: Library) -> Judged:
     """The verdict over all cases: the common one, or ``partly`` where they differ; cases not run do not count."""
-    evidence = tuple(case(library) for case in claim.cases)
-    verdicts = {e.verdict for e in evidence} - {NOT_RUN}
+    findings = tuple(case(library) for case in claim.cases)
+    verdicts = {f.verdict for f in findings} - {NOT_RUN}
     if not verdicts:
-        return Judged(claim, NOT_RUN, evidence)
-    return Judged(claim, verdicts.pop() if len(verdicts) == 1 else PARTLY, evidence)
+        return Judged(claim, NOT_RUN, findings)
+    return Judged(claim, verdicts.pop() if len(verdicts) == 1 else PARTLY, findings)
 
 
 def judge_all(library: Library) -> tuple[Judged, ...]:
@@ -82,11 +88,11 @@ def verdict_of(value: float, low: float, high: float, claimed: float) -> str:
     if not claimed > 0:
         raise ValueError(f"state the claimed effect as a positive number, got {claimed}; turn the comparison round")
     if not isfinite(value):
-        return CONTRADICTED  # a run of it has no finite error: whatever was claimed, this is not it
+        return CONTRADICTED  # a run has no finite error: that is no success of any size
     if not (isfinite(low) and isfinite(high)):
         return PARTLY if value > 0 else CONTRADICTED  # one seed: a direction, and no more
     if high < claimed / 10:
-        return CONTRADICTED  # told from none or not, this is another effect than the one that was claimed
+        return CONTRADICTED  # even an effect above zero would be another one than claimed
     if low > 0:
         return REPRODUCED if value >= claimed / 2 else PARTLY
     return CONTRADICTED if high < claimed / 2 else PARTLY

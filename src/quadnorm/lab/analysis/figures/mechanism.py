@@ -18,35 +18,35 @@ def nonuniform_mechanism(_: object = None) -> Any:
     """Control volumes, field and mismatch of the weights; contributions of each node; the means that they add up to."""
     from matplotlib.figure import Figure
 
-    made = mechanism()
+    shares_of = mechanism()
     with style():
         figure = Figure(figsize=(WIDTH, 5.9), layout="constrained")
         above, below = figure.subfigures(2, 1, height_ratios=(4.5, 1.35))
         axes = above.subplots(2, 3)
-        top = float(made.volume_shares.max()) / _UNIT
+        top = float(shares_of.volume_shares.max()) / _UNIT
         panels: tuple[tuple[str, Array, str, tuple[float, float]], ...] = (
-            ("a  control volume |V|", made.volume / _UNIT, "viridis", (0, float(made.volume.max()) / _UNIT)),
-            ("b  field u = sin πx · sin πy", made.field, "viridis", (0, 1)),
-            ("c  mismatch 1/N − |V|", made.mismatch / _UNIT, "PuOr_r", _around(made.mismatch)),
-            ("d  contributions u/N", made.equal_shares / _UNIT, "viridis", (0, top)),
-            ("e  contributions |V| u", made.volume_shares / _UNIT, "viridis", (0, top)),
-            ("f  difference d − e", made.difference / _UNIT, "PuOr_r", _around(made.difference)),
+            ("a  control volume |V|", shares_of.volume / _UNIT, "viridis", (0, float(shares_of.volume.max()) / _UNIT)),
+            ("b  field u = sin πx · sin πy", shares_of.field, "viridis", (0, 1)),
+            ("c  mismatch 1/N − |V|", shares_of.mismatch / _UNIT, "PuOr_r", _around(shares_of.mismatch)),
+            ("d  contributions u/N", shares_of.equal_shares / _UNIT, "viridis", (0, top)),
+            ("e  contributions |V| u", shares_of.volume_shares / _UNIT, "viridis", (0, top)),
+            ("f  difference d − e", shares_of.difference / _UNIT, "PuOr_r", _around(shares_of.difference)),
         )
         for axis, (title, values, colours, limits) in zip(axes.flat, panels, strict=True):
-            _panel(above, axis, made, title, values, colours, limits)
+            _panel(above, axis, shares_of, title, values, colours, limits)
         # Lines where cells meet: dense at the boundary, which is all that crowding means.
-        axes[0, 0].vlines(made.edges, 0, 1, color="white", lw=0.2, alpha=0.7)
-        axes[0, 0].hlines(made.edges, 0, 1, color="white", lw=0.2, alpha=0.7)
-        strip = made.strip()
+        axes[0, 0].vlines(shares_of.edges, 0, 1, color="white", lw=0.2, alpha=0.7)
+        axes[0, 0].hlines(shares_of.edges, 0, 1, color="white", lw=0.2, alpha=0.7)
+        strip = shares_of.strip()
         parts = (
-            (axes[1, 0], made.equal_shares, "white", "white", "{:.3f}"),
-            (axes[1, 1], made.volume_shares, "white", DARK, "{:.3f}"),
-            (axes[1, 2], made.difference, DARK, "white", "{:+.3f}"),
+            (axes[1, 0], shares_of.equal_shares, "white", "white", "{:.3f}"),
+            (axes[1, 1], shares_of.volume_shares, "white", DARK, "{:.3f}"),
+            (axes[1, 2], shares_of.difference, DARK, "white", "{:+.3f}"),
         )
         for axis, values, outside, inside, form in parts:
             near, far = (form.format(float(values[at].sum())).replace("-", "−") for at in (strip, ~strip))
             _sums(axis, near, far, outside, inside)
-        _totals(below, made)
+        _totals(below, shares_of)
         return figure
 
 
@@ -57,10 +57,10 @@ def _around(values: Array) -> tuple[float, float]:
 
 
 def _panel(
-    figure: Any, axis: Any, made: Mechanism, title: str, values: Array, colours: str, limits: tuple[float, float]
+    figure: Any, axis: Any, shares_of: Mechanism, title: str, values: Array, colours: str, limits: tuple[float, float]
 ) -> None:
     image = axis.pcolormesh(
-        made.edges, made.edges, values.T, cmap=colours, vmin=limits[0], vmax=limits[1], rasterized=True
+        shares_of.edges, shares_of.edges, values.T, cmap=colours, vmin=limits[0], vmax=limits[1], rasterized=True
     )
     bar = figure.colorbar(image, ax=axis, shrink=0.85, aspect=22, pad=0.03)
     bar.outline.set_visible(False)
@@ -82,22 +82,22 @@ def _sums(axis: Any, strip: str, rest: str, outside: str, inside: str) -> None:
     axis.text(0.5, 0.5, rest, color=inside, ha="center", va="center", fontsize=8)
 
 
-def _totals(figure: Any, made: Mechanism) -> None:
+def _totals(figure: Any, shares_of: Mechanism) -> None:
     """How nodes and area divide between strip and rest, and the means of which d and e are the parts."""
     shares, means = figure.subplots(1, 2, width_ratios=(1, 1.6))
-    strip = made.strip()
+    strip = shares_of.strip()
     inner = (2 * cos(pi * STRIP) / pi) ** 2  # ∫∫ u over the inner square
     rows = (
-        ("equal weights", UNIFORM, float(made.equal_shares[strip].sum()), made.equal),
-        ("control volumes", QUADRATURE, float(made.volume_shares[strip].sum()), made.volumes),
-        ("exact, 4/π²", FAINT, made.exact - inner, made.exact),
+        ("equal weights", UNIFORM, float(shares_of.equal_shares[strip].sum()), shares_of.equal),
+        ("control volumes", QUADRATURE, float(shares_of.volume_shares[strip].sum()), shares_of.volumes),
+        ("exact, 4/π²", FAINT, shares_of.exact - inner, shares_of.exact),
     )
     for k, (label, colour, part, total) in enumerate(rows):
         means.barh(k, part, color=colour, alpha=0.45, height=0.62)
         means.barh(k, total - part, left=part, color=colour, height=0.62)
         means.text(total + 0.006, k, f"{total:.4f}" if k else f"{total:.3f}", va="center", fontsize=8)
         means.text(-0.006, k, label, va="center", ha="right", fontsize=8)
-    means.axvline(made.exact, color=INK, lw=0.8, ls=(0, (3, 2)))
+    means.axvline(shares_of.exact, color=INK, lw=0.8, ls=(0, (3, 2)))
     means.set(yticks=[], xlim=(0, 0.5), ylim=(2.6, -0.6), xticks=[0, 0.1, 0.2, 0.3, 0.4])
     means.set_title("h  mean (pale: the strip's part)", fontweight="normal", fontsize=8)
     for k, (label, colour, part) in enumerate(

@@ -49,8 +49,8 @@ def _panel(axis: Any, members: list[Series]) -> None:
     axis.set_xlabel("h")
     for series, height in zip(members, _apart([s.y[0] for s in members], axis.get_ylim()), strict=True):
         colour = COLOURS[series.name.split(", ")[2]]
-        told = f"{series.fit.exponent:.2f}".replace("-", "−")
-        axis.annotate(told, (max(x) * 1.12, height), color=colour, va="center", fontsize=6.5)
+        order = f"{series.fit.exponent:.2f}".replace("-", "−")
+        axis.annotate(order, (max(x) * 1.12, height), color=colour, va="center", fontsize=6.5)
 
 
 def _spacing(h: float) -> str:
@@ -65,9 +65,9 @@ def _apart(heights: list[float], limits: tuple[float, float], share: float = 0.0
     [1.0, 2.0, 10.0]
     """
     step = (limits[1] / limits[0]) ** share
-    made: dict[int, float] = {}
+    placed: dict[int, float] = {}
     least = 0.0
     for k in sorted(range(len(heights)), key=lambda k: heights[k]):
-        made[k] = max(heights[k], least)
-        least = made[k] * step
-    return [made[k] for k in range(len(heights))]
+        placed[k] = max(heights[k], least)
+        least = placed[k] * step
+    return [placed[k] for k in range(len(heights))]

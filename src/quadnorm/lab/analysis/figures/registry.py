@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from quadnorm._suggest import unknown
-from quadnorm.lab.analysis.figures import fields as figures_fields
-from quadnorm.lab.analysis.figures import theory
-from quadnorm.lab.analysis.figures import transfer as figures_transfer
+from quadnorm.lab.analysis.figures import fields, theory, transfer
 from quadnorm.lab.analysis.figures.style import save
 from quadnorm.lab.analysis.results import Library
 
@@ -19,7 +17,7 @@ from quadnorm.lab.analysis.results import Library
 class Drawing:
     """A figure that can be drawn. ``needs``: the studies it draws on; none for figures of the measures themselves.
 
-    ``weights``: it shows fields, so that the runs must have left their weights.
+    ``stored``: it shows fields or an audit, which runs store when they are evaluated.
     """
 
     name: str
@@ -28,7 +26,7 @@ class Drawing:
     draw: Callable[[Library], Any | None]
     needs: tuple[str, ...] = ()
     label: str = ""  # the paper's, if it is one of its figures
-    weights: bool = False
+    stored: bool = False
 
 
 DRAWINGS: tuple[Drawing, ...] = (
@@ -37,7 +35,7 @@ DRAWINGS: tuple[Drawing, ...] = (
         "As trained, and anchored after training",
         "Mean error by test grid. Solid: the model as trained; dashed: the same weights with every spatial sum "
         "anchored at the training grid.",
-        figures_transfer.transfer,
+        transfer.transfer,
         ("anchored-crossres", "transfer-baselines", "demo"),
     ),
     Drawing(
@@ -45,7 +43,7 @@ DRAWINGS: tuple[Drawing, ...] = (
         "One law for the degradation",
         "The degradation adds to the native error in quadrature and is proportional to the change of spacing; each "
         "method has one slope. Open marks: anchored.",
-        figures_transfer.slope,
+        transfer.slope,
         ("anchored-crossres", "demo", "extreme-crossres"),
     ),
     Drawing(
@@ -53,18 +51,18 @@ DRAWINGS: tuple[Drawing, ...] = (
         "What it looks like",
         "One test instance at the finest grid: input, truth, and the errors of the trained model in each use, on one "
         "colour scale.",
-        figures_fields.prediction,
+        fields.prediction,
         ("demo", "anchored-crossres"),
-        weights=True,
+        stored=True,
     ),
     Drawing(
         "audit",
         "Which modules move with the grid",
         "What each module of a trained model adds to the difference between its runs at two grids, and the order of it "
         "in h.",
-        figures_fields.audit_drift,
+        fields.audit_drift,
         ("demo", "anchored-crossres"),
-        weights=True,
+        stored=True,
     ),
     Drawing(
         "schematic",
@@ -79,7 +77,7 @@ DRAWINGS: tuple[Drawing, ...] = (
         "Scaling with gap and depth",
         "Left, degradation against the resolution ratio with fitted exponents; grey, the paper's values. Right, the "
         "ratio of LayerNorm's to QuadNorm's degradation; training grid and width change with the depth.",
-        figures_transfer.scaling,
+        transfer.scaling,
         ("extreme-crossres", "deep-crossres"),
         "fig:scaling",
     ),
@@ -87,15 +85,16 @@ DRAWINGS: tuple[Drawing, ...] = (
         "error-decomposition",
         "Degradation against a network without norms",
         "Faint, native error; full colour, what transfer adds, in points and relative to no norm.",
-        figures_transfer.error_decomposition,
+        transfer.error_decomposition,
         ("error-decomp",),
         "fig:error-decomposition",
     ),
     Drawing(
         "bias-convergence",
         "Bias of a mean on uneven and even grids",
-        "The mean of sin πx · sin πy, in units of σ, with equal weights and with control volumes. Right, one over the "
-        "other: it grows with n, so that a factor belongs to a size.",
+        "The mean of sin πx · sin πy, in units of σ, with equal weights and with control volumes. Middle, one over the "
+        "other by type of mesh, about 4000 samples each (dotted: the paper's). Right, it grows with n, so that a "
+        "factor belongs to a size.",
         lambda _: theory.bias_convergence(),
         label="fig:bias-convergence",
     ),
@@ -120,19 +119,19 @@ DRAWINGS: tuple[Drawing, ...] = (
         "Variable-coefficient diffusion at the training grid",
         "Coefficient, truth, predictions and absolute errors of LayerNorm and QuadNorm; Galerkin above, Transolver "
         "below.",
-        figures_fields.varcoeff,
+        fields.varcoeff,
         ("galerkin-varcoeff", "transolver-varcoeff"),
         "fig:varcoeff-qualitative",
-        weights=True,
+        stored=True,
     ),
     Drawing(
         "elasticity-4x-qualitative",
         "Elasticity at four times the training grid",
         "Above, whole fields; the box is the boundary window with the largest error. Below, that window.",
-        figures_fields.elasticity,
+        fields.elasticity,
         ("galerkin-elasticity-4x",),
         "fig:elasticity-4x-qualitative",
-        weights=True,
+        stored=True,
     ),
 )
 
@@ -163,8 +162,8 @@ def attempt(name: str, library: Library) -> tuple[Any | None, str]:
     key = ("figure", name)
     if key not in library.memo:
         library.memo[key] = _attempt(drawing(name), library)
-    found: tuple[Any | None, str] = library.memo[key]
-    return found
+    outcome: tuple[Any | None, str] = library.memo[key]
+    return outcome
 
 
 def _attempt(d: Drawing, library: Library) -> tuple[Any | None, str]:
@@ -174,19 +173,19 @@ def _attempt(d: Drawing, library: Library) -> tuple[Any | None, str]:
         return None, f"{type(error).__name__}: {error}"
     if figure is not None:
         return figure, ""
-    with_weights = ", with their weights" if d.weights else ""
-    what = f"needs records of {' or '.join(d.needs)} at the desk or paper preset{with_weights}"
+    stored = ", with the fields that a run stores" if d.stored else ""
+    what = f"needs records of {' or '.join(d.needs)} at the desk or paper preset{stored}"
     return None, f"{what}: quadnorm study run {d.needs[0]} --preset desk"
 
 
 def save_figures(library: Library, folder: Path) -> tuple[list[Path], dict[str, str]]:
     """Every figure that can be drawn, as SVG and PNG: the files, and why the others are not among them, by name."""
-    made: list[Path] = []
+    files: list[Path] = []
     missing: dict[str, str] = {}
     for d in DRAWINGS:
         figure, why = attempt(d.name, library)
         if figure is None:
             missing[d.name] = why
         else:
-            made += save(figure, Path(folder) / d.name)
-    return made, missing
+            files += save(figure, Path(folder) / d.name)
+    return files, missing

@@ -93,7 +93,7 @@ def _print_svg(figure: Any, out: Any) -> None:
     canvas: Any = FigureCanvasSVG(figure)
     canvas.print_svg(out, metadata={"Date": None})
     figure.dpi = dpi  # which printing leaves at SVG's 72
-    # Places are shares of the sheet: found once, they hold for every further print.
+    # Places are shares of the sheet: computed once, they hold for every further print.
     figure.set_layout_engine("none")
 
 
@@ -115,11 +115,11 @@ def inline_svg(figure: Any, name: str) -> str:
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower())
     seen: set[str] = set()
 
-    def own(found: re.Match[str]) -> str:
+    def own(match: re.Match[str]) -> str:
         # Equal images (colour bars) get equal ids from matplotlib; nothing refers to the later ones.
-        first = found[1] not in seen
-        seen.add(found[1])
-        return f' id="{slug}-{found[1]}"' if first else ""
+        first = match[1] not in seen
+        seen.add(match[1])
+        return f' id="{slug}-{match[1]}"' if first else ""
 
     text = re.sub(r'\sid="([^"]+)"', own, text)
     text = re.sub(r'(href="#|url\(#)([^")]+)', rf"\g<1>{slug}-\2", text)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from quadnorm.lab.analysis.figures.mechanism import QUADRATURE, UNIFORM, nonuniform_mechanism
-from quadnorm.lab.analysis.figures.style import FAINT, sheet, style
+from quadnorm.lab.analysis.figures.style import FAINT, INK, sheet, style
 from quadnorm.lab.theory.meshes.biases import FAMILIES, Bias, bias
 from quadnorm.lab.theory.meshes.family import Sweep
 from quadnorm.lab.theory.meshes.strength import SHOWN, at
@@ -81,51 +81,51 @@ def _boundary_mass(figure: Any, row: Any) -> None:
 
 
 def bias_convergence(_: object = None) -> Any:
-    """Bias of the mean against the strength of refinement, against h, and the factor between the two weightings."""
+    """Bias of the mean against the strength of refinement, the factor by type of mesh, and how it grows with n."""
     with style():
-        figure, axes = sheet(2.6, 1, 3)
+        figure, axes = sheet(2.9, 1, 3)
         left, middle, right = axes[0]
         strengths = np.linspace(0, 4, 21)
         spacings = [np.diff(refined(SHOWN, float(s))) for s in strengths]
-        found = [at(SHOWN, float(s)) for s in strengths]
+        swept = [at(SHOWN, float(s)) for s in strengths]
         uneven = [float(d.max() / d.min()) for d in spacings]
         for weighting, label, colour, _marker in BOTH:
-            left.loglog(uneven, [getattr(b, weighting).mean for b in found], color=colour, label=label)
+            left.loglog(uneven, [getattr(b, weighting).mean for b in swept], color=colour, label=label)
         left.set(xlabel="largest over smallest spacing", ylabel="bias of the mean / σ", ylim=(2e-4, 20))
         left.set_title("64², boundary-refined")
         left.legend(loc="upper left")
-        sweeps = {name: FAMILIES[name].sweep() for name in TRACED}
-        for name, line in (("boundary-refined", "-"), ("even", (0, (3, 2)))):
-            _orders(middle, sweeps[name], line)
-        middle.set(xlabel="h = 1/(n−1)", xlim=(1 / 330, 1 / 5), ylim=(1e-5, 20))
-        middle.set_xticks([1 / 16, 1 / 64, 1 / 256], ["1/16", "1/64", "1/256"])
-        middle.minorticks_off()
-        middle.set_title("solid: refined; dashed: even")
+        _factor_by_family(middle)
         for name, colour in TRACED.items():
-            _factors(right, sweeps[name], name, colour)
+            _factors(right, FAMILIES[name].sweep(), name, colour)
         right.set(xlabel="points per axis n", xlim=(14, 300), ylim=(8, 3e4))
         right.set_xticks([17, 65, 257], ["17", "65", "257"])
         right.minorticks_off()
-        right.set_title("bias divided by")
+        right.set_title("factor against n")
         right.annotate("dotted: the paper's", (1, 0), (0, 4), "axes fraction", "offset points", ha="right", fontsize=7)
         right.legend(loc="upper left", fontsize=7)
         return figure
 
 
-def _orders(axis: Any, found: Sweep, line: Any) -> None:
-    for weighting, _, colour, marker in BOTH:
-        series = found.series(weighting)
-        axis.loglog(series.x, series.y, color=colour, marker=marker, ms=3, ls=line)
-        told = f"order {series.fit.exponent:.2f}"
-        axis.annotate(
-            told, (series.x[0], series.y[0]), (5, 0), textcoords="offset points", va="center", color=colour, fontsize=7
-        )
+def _factor_by_family(axis: Any) -> None:
+    """Bars: bias with equal weights over bias with volumes, one mesh of about 4000 samples from each family."""
+    factors = {name: biases(name).factor("mean") for name in FAMILIES}
+    for k, (name, factor) in enumerate(factors.items()):
+        axis.barh(k, factor, 0.62, color=TRACED.get(name, QUADRATURE))
+        axis.annotate(f"{factor:.0f}×", (factor, k), (2, 0), textcoords="offset points", va="center", fontsize=6.5)
+    for name, claimed in CLAIMS.items():
+        k = list(factors).index(name)
+        axis.plot([claimed, claimed], [k - 0.45, k + 0.45], color=INK, lw=1, ls=":")
+    axis.set_xscale("log")
+    axis.set(xlim=(5, 2e4), xlabel="equal weights / volumes")
+    axis.set_yticks(range(len(factors)), list(factors), fontsize=6.5)
+    axis.invert_yaxis()
+    axis.set_title("factor by mesh type")
 
 
-def _factors(axis: Any, found: Sweep, name: str, colour: str) -> None:
+def _factors(axis: Any, sweep: Sweep, name: str, colour: str) -> None:
     """The factor against n; dotted, what the paper says, which has a size only if one says at which n."""
-    n = [1 + round(1 / h) for h in found.h]
-    axis.loglog(n, found.factors("mean"), color=colour, marker="o", ms=3, label=name)
+    n = [1 + round(1 / h) for h in sweep.h]
+    axis.loglog(n, sweep.factors("mean"), color=colour, marker="o", ms=3, label=name)
     if name in CLAIMS:
         axis.axhline(CLAIMS[name], color=colour, lw=0.8, ls=":")
         axis.annotate(
@@ -145,9 +145,9 @@ def nonuniform_bias(_: object = None) -> Any:
     """Bias of mean and output on every family, with equal weights and with volumes, and the factor between them."""
     with style():
         figure, axes = sheet(3.3, 1, 2, sharey=True)
-        found = {name: biases(name) for name in FAMILIES}
+        by_family = {name: biases(name) for name in FAMILIES}
         for axis, quantity in zip(axes[0], ("mean", "output"), strict=True):
-            for k, b in enumerate(found.values()):
+            for k, b in enumerate(by_family.values()):
                 ends = [getattr(getattr(b, weighting), quantity) for weighting, *_ in BOTH]
                 axis.plot(ends, [k, k], color=FAINT, lw=0.8, zorder=1)
                 for value, (_weighting, label, colour, marker) in zip(ends, BOTH, strict=True):
@@ -159,7 +159,7 @@ def nonuniform_bias(_: object = None) -> Any:
             axis.set_xscale("log")
             axis.set(xlim=(1e-4, 60))
             axis.set_title("mean, in units of σ" if quantity == "mean" else "output of the layer, largest error")
-        axes[0, 0].set_yticks(range(len(found)), list(found))
+        axes[0, 0].set_yticks(range(len(by_family)), list(by_family))
         axes[0, 0].invert_yaxis()
         figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
         return figure

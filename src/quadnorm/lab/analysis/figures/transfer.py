@@ -15,8 +15,10 @@ from quadnorm.lab.analysis.comparisons import here, runs_at
 from quadnorm.lab.analysis.figures.palette import styles
 from quadnorm.lab.analysis.figures.style import FAINT, INK, sheet, style
 from quadnorm.lab.analysis.results import Library, Results, printed_variant
-from quadnorm.lab.analysis.statistics.summaries import degradation_ratio, fit_power, fit_slope, summarize
-from quadnorm.lab.analysis.tables.table import grid_name, native_grid
+from quadnorm.lab.analysis.statistics.fits import fit_power, fit_slope
+from quadnorm.lab.analysis.statistics.summaries import degradation_ratio, summarize
+from quadnorm.lab.analysis.tables.study_table import native_grid
+from quadnorm.lab.analysis.tables.table import grid_name
 from quadnorm.lab.studies.study import Variant
 
 PRINTED = {"marker": "o", "mfc": "none", "color": FAINT, "ls": ":", "lw": 0.9, "ms": 4, "zorder": 1}
@@ -24,17 +26,13 @@ PRINTED = {"marker": "o", "mfc": "none", "color": FAINT, "ls": ":", "lw": 0.9, "
 
 def means(results: Results, variant: Variant, method: str, evaluation: str = "as-trained") -> dict[int, float]:
     """Mean error by grid, where it is finite."""
-    found = {n: results.of(variant.name, method, n, evaluation) for n in variant.test}
-    return {n: m for n, runs in found.items() if runs and isfinite(m := summarize(runs).mean)}
+    runs_by_grid = {n: results.of(variant.name, method, n, evaluation) for n in variant.test}
+    return {n: m for n, runs in runs_by_grid.items() if runs and isfinite(m := summarize(runs).mean)}
 
 
 def source(library: Library, *names: str) -> Results | None:
-    """The first of these studies with results that say something."""
-    for name in names:
-        results = library.results(name)
-        if results.any and results.study.preset != "smoke" and not results.mixed:
-            return results
-    return None
+    """The first of these studies with results that can be compared."""
+    return next((results for name in names if (results := library.comparable(name)) is not None), None)
 
 
 def transfer(library: Library) -> Any | None:
@@ -50,9 +48,9 @@ def transfer(library: Library) -> Any | None:
             for m in v.methods:
                 colour, marker = looks[m.label]
                 for e, line in (("as-trained", "-"), ("anchor-all", "--")):
-                    if found := means(results, v, m.label, e):
+                    if curve := means(results, v, m.label, e):
                         label = m.label if e == "as-trained" else None
-                        axis.plot(list(found), list(found.values()), line, color=colour, marker=marker, label=label)
+                        axis.plot(list(curve), list(curve.values()), line, color=colour, marker=marker, label=label)
             _grid_axis(axis, v.test)
             axis.set_ylim(bottom=0)
             axis.set_title(f"{v.operator}, {v.problem}")
@@ -84,22 +82,22 @@ def slope(library: Library) -> Any | None:
         for m in v.methods:
             colour, marker = looks[m.label]
             for e, line, face in (("as-trained", "-", None), ("anchor-all", "--", "none")):
-                found = means(results, v, m.label, e)
-                if native not in found or len(found) < 2:
+                errors = means(results, v, m.label, e)
+                if native not in errors or len(errors) < 2:
                     continue
-                fit = fit_slope(found, native)
-                others = [n for n in found if n != native]
+                fit = fit_slope(errors, native)
+                others = [n for n in errors if n != native]
                 x = np.array([abs(1 / (native - 1) - 1 / (n - 1)) for n in others])
-                square = np.array([found[n] ** 2 - found[native] ** 2 for n in others])
+                square = np.array([errors[n] ** 2 - errors[native] ** 2 for n in others])
                 axis.plot(x, np.copysign(np.sqrt(np.abs(square)), square), marker, color=colour, mfc=face or colour)
-                words = m.label + (", anchored" if e != "as-trained" else "")
+                name = m.label + (", anchored" if e != "as-trained" else "")
                 axis.plot(
                     [0, x.max()],
                     [0, fit.slope * x.max()],
                     line,
                     color=colour,
                     lw=1,
-                    label=f"{words}: {_whole(fit.slope)}",
+                    label=f"{name}: {_whole(fit.slope)}",
                 )
         axis.set(xlabel="change of spacing |1/(n₀−1) − 1/(n−1)|", ylabel="√(eₙ² − e₀²), %")
         axis.set_title(f"{v.operator}, {v.problem}; slopes in % per unit of h")
@@ -150,13 +148,13 @@ def _plain_ticks(axis: Any) -> None:
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
-def _rises(found: Mapping[int, float], native: int) -> tuple[list[float], list[float]]:
-    up = {n: e - found[native] for n, e in found.items() if n != native and native in found and e > found[native]}
+def _rises(errors: Mapping[int, float], native: int) -> tuple[list[float], list[float]]:
+    up = {n: e - errors[native] for n, e in errors.items() if n != native and native in errors and e > errors[native]}
     return [n / native for n in up], list(up.values())
 
 
-def _scaling_line(axis: Any, found: Mapping[int, float], native: int, label: str, look: tuple[str, str]) -> None:
-    x, y = _rises(found, native)
+def _scaling_line(axis: Any, errors: Mapping[int, float], native: int, label: str, look: tuple[str, str]) -> None:
+    x, y = _rises(errors, native)
     if len(x) < 2:
         return
     axis.plot(x, y, color=look[0], marker=look[1], label=f"{label}: {fit_power(x, y).exponent:.2f}")
@@ -201,14 +199,14 @@ def error_decomposition(library: Library) -> Any | None:
     v = results.study.variant("main")
     targets = [here(results, v, n) for n in (128, 256)]
     native = native_grid(v)
-    found = {m.label: means(results, v, m.label) for m in v.methods}
-    found = {label: row for label, row in found.items() if native in row}
+    rows = {m.label: means(results, v, m.label) for m in v.methods}
+    rows = {label: row for label, row in rows.items() if native in row}
     with style():
         figure, axes = sheet(2.6, 1, 2, sharey=True)
-        looks = styles(list(found))
+        looks = styles(list(rows))
         for axis, far in zip(axes[0], targets, strict=True):
-            reference = found.get("None", {}).get(far, float("nan")) - found.get("None", {}).get(native, float("nan"))
-            for k, (label, row) in enumerate(found.items()):
+            reference = rows.get("None", {}).get(far, float("nan")) - rows.get("None", {}).get(native, float("nan"))
+            for k, (label, row) in enumerate(rows.items()):
                 if far not in row:
                     continue
                 rise = row[far] - row[native]
@@ -218,7 +216,7 @@ def error_decomposition(library: Library) -> Any | None:
                 axis.annotate(
                     text, (k, max(row[far], row[native])), (0, 3), textcoords="offset points", ha="center", fontsize=7
                 )
-            axis.set_xticks(range(len(found)), list(found), rotation=12)
+            axis.set_xticks(range(len(rows)), list(rows), rotation=12)
             axis.set_title(f"{grid_name(native)} → {grid_name(far)}")
             axis.margins(y=0.22)
         axes[0, 0].set_ylabel("relative L² error, %")

@@ -72,10 +72,10 @@ def holm(tests: Mapping[K, PairedTest], alpha: float = 0.05) -> dict[K, PairedTe
     }
 
 
-def compare(runs: Mapping[str, Runs], baseline: str, alpha: float = 0.05) -> dict[str, PairedTest]:
+def compare(runs: Mapping[K, Runs], baseline: K, alpha: float = 0.05) -> dict[K, PairedTest]:
     """Every other method against the baseline, corrected as one family."""
     if baseline not in runs:
-        raise ValueError(f"no runs of the baseline {baseline!r}; there are {', '.join(sorted(runs))}")
+        raise ValueError(f"no runs of the baseline {baseline!r}; there are {', '.join(sorted(map(str, runs)))}")
     return holm({name: paired_t(r, runs[baseline]) for name, r in runs.items() if name != baseline}, alpha)
 
 
@@ -176,6 +176,53 @@ def cohens_d_from_intervals(method: tuple[float, float], baseline: tuple[float, 
     """The same from (mean, half-width of the 95 % interval) of n runs each, as tables print them."""
     s1, s2 = std_from_interval(method[1], n), std_from_interval(baseline[1], n)
     return _d(baseline[0] - method[0], s1, s2)
+
+
+EFFECT_CLASSES = ((0.2, "negligible"), (0.5, "small"), (0.8, "medium"), (inf, "large"))
+
+
+def effect_class(d: float) -> str:
+    """The class of |d|: negligible below 0.2, small below 0.5, medium below 0.8, large from there on.
+
+    >>> effect_class(0.14), effect_class(-0.3), effect_class(0.56), effect_class(1.02)
+    ('negligible', 'small', 'medium', 'large')
+    """
+    if d != d:
+        raise ValueError("an effect of NaN has no class: there was one seed, or a run failed")
+    return next(name for top, name in EFFECT_CLASSES if abs(d) < top or top == inf)
+
+
+def wins(method: Runs, baseline: Runs) -> tuple[int, int]:
+    """In how many of how many pairs the method has the smaller error.
+
+    >>> wins([1.0, 2.0, 3.0], [2.0, 3.0, 2.5])
+    (2, 3)
+    """
+    a, b = paired(method, baseline)
+    return int((a < b).sum()), a.size
+
+
+def bootstrap_steadiness(
+    method: Runs, baseline: Runs, resamples: int = 10_000, level: float = 0.95, seed: int = 0
+) -> Improvement:
+    """1 − σ(method)/σ(baseline) over seeds (ddof 1), with a percentile interval over paired resamples.
+
+    >>> round(bootstrap_steadiness([3.0, 3.1, 3.2, 3.0], [3.0, 3.2, 3.4, 3.0]).value, 2)
+    0.5
+    """
+    a, b = paired(method, baseline)
+    n = a.size
+    if note := failed(a, b):
+        return Improvement(nan, nan, nan, n, note)
+    if n < 3 or constant(b, b):
+        return Improvement(nan, nan, nan, n, "a comparison of spreads needs three seeds or more that differ")
+    rng = np.random.default_rng(seed)
+    # A resample of one and the same seed has no spread; those few are left out.
+    picks = rng.integers(n, size=(resamples, n))
+    below = b[picks].std(axis=1, ddof=1)
+    ratios = 1 - a[picks].std(axis=1, ddof=1)[below > 0] / below[below > 0]
+    low, high = np.quantile(ratios, [(1 - level) / 2, (1 + level) / 2])
+    return Improvement(1 - float(a.std(ddof=1) / b.std(ddof=1)), float(low), float(high), n)
 
 
 def std_from_interval(half: float, n: int, level: float = 0.95) -> float:

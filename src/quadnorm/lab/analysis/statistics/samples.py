@@ -37,9 +37,9 @@ def paired(method: Runs, baseline: Runs) -> tuple[Values, Values]:
         raise TypeError("one set of runs is by seed and the other in order; give both by seed, as {seed: error}")
     if isinstance(method, Mapping) and isinstance(baseline, Mapping) and method.keys() != baseline.keys():
         lone = sorted(method.keys() ^ baseline.keys())
-        common = sorted(method.keys() & baseline.keys())
+        both = sorted(method.keys() & baseline.keys())
         raise ValueError(
-            f"runs pair by seed, but seeds {lone} are on one side only; run them, or pass the common seeds {common}"
+            f"runs pair by seed, but seeds {lone} are on one side only; run them, or pass the common seeds {both}"
         )
     a, b = values(method), values(baseline)
     if a.size != b.size:
@@ -47,6 +47,16 @@ def paired(method: Runs, baseline: Runs) -> tuple[Values, Values]:
             f"runs pair by seed, but there are {a.size} and {b.size} of them; pass {{seed: error}} to see which"
         )
     return a, b
+
+
+def common(*runs: Mapping[int, float]) -> list[dict[int, float]]:
+    """The same seeds of every set of runs, so that they can be compared.
+
+    >>> common({0: 3.0, 1: 3.5}, {1: 4.0, 2: 4.5})
+    [{1: 3.5}, {1: 4.0}]
+    """
+    shared = sorted(set.intersection(*(set(r) for r in runs))) if runs else []
+    return [{s: r[s] for s in shared} for r in runs]
 
 
 def failed(*runs: Values) -> str:

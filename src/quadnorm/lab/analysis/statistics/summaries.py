@@ -26,6 +26,7 @@ from quadnorm.lab.analysis.statistics.paired import (
     ONE_SEED,
     Equivalence,
     Improvement,
+    K,
     PairedTest,
     bootstrap_improvement,
     cohens_d,
@@ -118,8 +119,8 @@ def summarize(runs: Runs, kind: str = "ci95") -> Summary:
     return Summary(mean, half, n, kind)
 
 
-def best_or_tied(runs: Mapping[str, Runs], alpha: float = 0.05) -> frozenset[str]:
-    """The method of smallest mean error, and those that a paired t-test with Holm's correction cannot tell from it.
+def best_or_tied(runs: Mapping[K, Runs], alpha: float = 0.05) -> frozenset[K]:
+    """The method of smallest mean error, and those that a paired t-test (Holm) does not distinguish from it.
 
     With one seed only equal errors tie. Methods with a failed run are never among them.
     """

@@ -1,4 +1,4 @@
-"""Tables as HTML: plain ``<table>`` elements with classes; the page brings the style, and the script that sorts."""
+"""Tables as HTML: plain ``<table>`` elements with classes; the page brings the style and the script that sorts."""
 
 from __future__ import annotations
 
@@ -22,6 +22,22 @@ def html(table: Table) -> str:
     if notes:
         parts.append('<ul class="notes">' + "".join(f"<li>{escape(line)}</li>" for line in notes) + "</ul>")
     return "\n".join(parts)
+
+
+def csv_template(table: Table) -> str:
+    """The table as CSV, out of sight: the page's script makes a button of it that saves the file."""
+    return f'<template class="csv" data-file="{escape(table.name)}.csv">{escape(table.csv())}</template>'
+
+
+def notebook(table: Table) -> str:
+    """The table with its title and a little style of its own, for a notebook's cell."""
+    style = (
+        "<style>.quadnorm-table td,.quadnorm-table th{text-align:left;padding:.2em .7em;vertical-align:top}"
+        ".quadnorm-table .num{text-align:right}.quadnorm-table .best{font-weight:700}"
+        ".quadnorm-table .missing{opacity:.6;font-style:italic}.quadnorm-table td small{display:block;opacity:.6}"
+        ".quadnorm-table thead button{all:unset;white-space:pre-line}</style>"
+    )
+    return f'<div class="quadnorm-table">{style}<h4>{escape(table.title)}</h4>{html(table)}</div>'
 
 
 def panel_html(panel: Panel) -> str:
@@ -54,7 +70,7 @@ def _cell(cell: Cell, column: int, text_columns: int) -> str:
     classes = [] if column < text_columns else ["num"]
     classes += [cell.kind] if cell.kind in ("missing", "failed") else []
     classes += ["best"] if cell.bold else []
-    classes += ["words"] if column >= text_columns and cell.kind == "text" else []
+    classes += ["text"] if column >= text_columns and cell.kind == "text" else []
     # Sorted by value; what has none comes last in either direction.
     key = f"{cell.value:.17g}" if isfinite(cell.value) else ("" if column >= text_columns else cell.text)
     attributes = f' data-key="{escape(key)}"'

@@ -28,12 +28,12 @@ def terminal(table: Table, console: Any = None) -> None:
     for warning in table.warnings:
         out.print(f"[red]warning:[/red] {escape(warning)}", highlight=False)
     for panel in table.panels:
-        made = _grid(panel, narrow=False)
+        grid = _grid(panel, narrow=False)
         about = list(panel.about)
-        if out.measure(made, options=out.options.update(width=10_000)).maximum > out.width:
-            made = _grid(panel, narrow=True)
+        if out.measure(grid, options=out.options.update(width=10_000)).maximum > out.width:
+            grid = _grid(panel, narrow=True)
             about.insert(0, _key(panel))
-        out.print(made)
+        out.print(grid)
         for line in filter(None, about):
             out.print(f"[dim]{escape(line)}[/dim]", highlight=False)
     if table.caption:
@@ -84,7 +84,7 @@ def _grid(panel: Panel, narrow: bool) -> Any:
     from rich.table import Table
 
     pad = (0, 0, 0, 1) if narrow else (0, 1)
-    made = Table(
+    grid = Table(
         title=escape(panel.title) or None, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=pad,
         pad_edge=not narrow,
     )  # fmt: skip
@@ -94,7 +94,7 @@ def _grid(panel: Panel, narrow: bool) -> Any:
     columns = [k for k in range(last) if not (narrow and uses and k == 1)]
     for k in columns:
         head = escape(panel.columns[k]).replace(" (paper", "\n(paper")
-        made.add_column(_tight(head) if narrow else head, justify="left" if k < panel.text_columns else "right")
+        grid.add_column(_tight(head) if narrow else head, justify="left" if k < panel.text_columns else "right")
     previous = ""
     for row in panel.rows:
         shown = [_rich(cell, escape, narrow) for cell in row]
@@ -104,8 +104,8 @@ def _grid(panel: Panel, narrow: bool) -> Any:
         elif panel.text_columns > 1 and repeated:
             shown[0] = ""
         previous = row[0].text
-        made.add_row(*(shown[k] for k in columns))
-    return made
+        grid.add_row(*(shown[k] for k in columns))
+    return grid
 
 
 def _rich(cell: Cell, escape: Any, narrow: bool) -> str:

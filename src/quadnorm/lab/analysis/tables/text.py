@@ -34,28 +34,33 @@ def has_paper(panel: Panel) -> bool:
 
 def markdown(table: Table) -> str:
     """Pipe tables; the paper's values in a row below the measured ones."""
-    lines = [f"**{_md(table.title)}**", ""]
-    lines += [f"> {_md(w)}" for w in table.warnings] + ([""] if table.warnings else [])
+    lines = [f"**{escaped(table.title)}**", ""]
+    lines += [f"> {escaped(w)}" for w in table.warnings] + ([""] if table.warnings else [])
     for panel in table.panels:
         if panel.title:
-            lines += [f"*{_md(panel.title)}*", ""]
-        lines.append("| " + " | ".join(_md(c) for c in panel.columns) + " |")
+            lines += [f"*{escaped(panel.title)}*", ""]
+        lines.append("| " + " | ".join(escaped(c) for c in panel.columns) + " |")
         lines.append(
             "|" + "|".join(":--" if k < panel.text_columns else "--:" for k in range(len(panel.columns))) + "|"
         )
         for row in panel.rows:
-            lines.append("| " + " | ".join(_md(c.text, c.bold) for c in row) + " |")
+            lines.append("| " + " | ".join(escaped(c.text, c.bold) for c in row) + " |")
             if any(c.paper for c in row):
-                below = [_md(c.paper.text, c.paper.bold) if c.paper else "" for c in row]
+                below = [escaped(c.paper.text, c.paper.bold) if c.paper else "" for c in row]
                 below[0] = "↳ paper"
                 lines.append("| " + " | ".join(below) + " |")
-        lines += ["", *(f"{_md(line)}  " for line in panel.about), ""]
-    lines += [_md(table.caption), ""] if table.caption else []
-    lines += [f"- {_md(line)}" for line in foot(table)]
+        lines += ["", *(f"{escaped(line)}  " for line in panel.about), ""]
+    lines += [escaped(table.caption), ""] if table.caption else []
+    lines += [f"- {escaped(line)}" for line in foot(table)]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _md(text: str, bold: bool = False) -> str:
+def escaped(text: str, bold: bool = False) -> str:
+    r"""Text that Markdown shows as it reads.
+
+    >>> print(escaped("a_b | c", bold=True))
+    **a\_b \| c**
+    """
     for mark in "\\`*_|<[":
         text = text.replace(mark, "\\" + mark)
     text = " ".join(text.split())
@@ -82,11 +87,11 @@ def csv_text(table: Table) -> str:
 
 def _csv_cells(head: str, cell: Cell) -> dict[str, str]:
     shown = repr(float(cell.value)) if cell.kind == "value" and isfinite(cell.value) else cell.text
-    made = {head: shown}
+    columns = {head: shown}
     if isfinite(cell.spread):
-        made[f"{head} ±"] = repr(float(cell.spread))
+        columns[f"{head} ±"] = repr(float(cell.spread))
     if cell.paper:
-        made[f"{head}, paper"] = cell.paper.text if cell.paper.value is None else repr(cell.paper.value)
+        columns[f"{head}, paper"] = cell.paper.text if cell.paper.value is None else repr(cell.paper.value)
         if cell.paper.spread is not None:
-            made[f"{head}, paper ±"] = repr(cell.paper.spread)
-    return made
+            columns[f"{head}, paper ±"] = repr(cell.paper.spread)
+    return columns

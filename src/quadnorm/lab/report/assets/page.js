@@ -1,5 +1,5 @@
 "use strict";
-// A click on a column's head sorts by it; a second click turns the order round. Cells without a value stay last.
+// A click on a column's head sorts by it; a second click reverses the order. Cells without a value stay last.
 for (const table of document.querySelectorAll("table.sortable")) {
   const heads = [...table.tHead.rows[0].cells];
   heads.forEach((head, column) => head.querySelector("button").addEventListener("click", () => {
@@ -22,8 +22,8 @@ const filter = document.getElementById("filter");
 filter.addEventListener("input", () => {
   const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
   filter.closest("nav").classList.toggle("looking", words.length > 0);
-  for (const part of document.querySelectorAll("[data-words]")) {
-    const text = part.dataset.words.toLowerCase();
+  for (const part of document.querySelectorAll("[data-search]")) {
+    const text = part.dataset.search.toLowerCase();
     part.classList.toggle("hidden", !words.every((word) => text.includes(word)));
   }
 });
@@ -36,4 +36,39 @@ for (const button of document.querySelectorAll("button[data-verdict]")) {
       if (claim.dataset.verdict === button.dataset.verdict) claim.classList.toggle("hidden", !shown);
     }
   });
+}
+
+const button = (text, title, act) => {
+  const element = document.createElement("button");
+  element.type = "button";
+  element.className = "tool";
+  element.textContent = text;
+  element.title = title;
+  element.addEventListener("click", () => act(element));
+  return element;
+};
+// Below each table a button that saves it as CSV, at full precision.
+for (const data of document.querySelectorAll("template.csv")) {
+  data.after(button("CSV", `save ${data.dataset.file}`, () => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob(["\ufeff", data.content.textContent], { type: "text/csv;charset=utf-8" }));
+    link.download = data.dataset.file;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }));
+}
+// Beside each command a button that copies it; where the browser forbids the clipboard, the command is selected.
+const select = (element) => getSelection().selectAllChildren(element);
+for (const command of document.querySelectorAll("code.command")) {
+  command.after(button("copy", "copy the command", async (element) => {
+    try {
+      await navigator.clipboard.writeText(command.textContent);
+    } catch {
+      select(command);
+      if (!document.execCommand("copy")) return;
+      getSelection().removeAllRanges();
+    }
+    element.textContent = "copied";
+    setTimeout(() => { element.textContent = "copy"; }, 1500);
+  }));
 }

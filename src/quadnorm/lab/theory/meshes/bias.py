@@ -19,12 +19,12 @@ ROUNDING = 1e-13  # relative errors below are rounding, and ratios of them say n
 
 
 @dataclass(frozen=True)
-class Field:
+class ExactField:
     """A function on a domain, and its exact moments there: mean ⨍u and mean square ⨍u² (averages, not integrals).
 
     ``values`` maps points (N, D) to (N,).
 
-    >>> ramp = Field("ramp", lambda p: p[:, 0], mean=1 / 2, mean_square=1 / 3)
+    >>> ramp = ExactField("ramp", lambda p: p[:, 0], mean=1 / 2, mean_square=1 / 3)
     >>> round(ramp.variance, 6)
     0.083333
     """
@@ -47,7 +47,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Errors:
+class MomentErrors:
     """Errors of one weighting, free of units.
 
     mean: |m − μ|/σ; variance: |v − σ²|/σ²; output: max_i |y_i − y*_i| between the layer's output and
@@ -63,8 +63,8 @@ class Errors:
 class Bias:
     """Errors with equal weights (``counting``) and with the mesh's own (``quadrature``), of N samples."""
 
-    counting: Errors
-    quadrature: Errors
+    counting: MomentErrors
+    quadrature: MomentErrors
     samples: int
     effective: float  # Kish: 1/Σp²; the number of equally weighted samples with the same variance under noise
 
@@ -99,7 +99,7 @@ def ratio(counting: float, quadrature: float) -> float:
 def bias(
     points: Any,
     weights: Any,
-    field: Field | Callable[[Array], Array] | Any,
+    field: ExactField | Callable[[Array], Array] | Any,
     exact: tuple[float, float] | None = None,
     *,
     eps: float = EPS,
@@ -109,15 +109,15 @@ def bias(
     Args:
         points: (N, D), the samples of a mesh of your own.
         weights: (N,), their volumes in any scale, e.g. from ``lumped_weights``, ``voronoi_weights``, ``cell_weights``.
-        field: a :class:`Field`, or a function of the points, or its values (N,).
+        field: a :class:`ExactField`, or a function of the points, or its values (N,).
         exact: (mean, mean square) over the domain, for a field that does not bring them.
         eps: the layer's ε.
 
     >>> x = np.linspace(0, 1, 65) ** 2                              # crowded at one end
     >>> w = np.gradient(x)                                          # not yet volumes: the ends count twice
     >>> w[[0, -1]] /= 2
-    >>> found = bias(x[:, None], w, lambda p: p[:, 0], exact=(1 / 2, 1 / 3))
-    >>> round(found.counting.mean, 2), found.quadrature.mean < 1e-12
+    >>> measured = bias(x[:, None], w, lambda p: p[:, 0], exact=(1 / 2, 1 / 3))
+    >>> round(measured.counting.mean, 2), measured.quadrature.mean < 1e-12
     (0.57, True)
     """
     x = np.asarray(points, dtype=np.float64)
@@ -133,29 +133,29 @@ def bias(
     return Bias(counting, quadrature, len(w), 1 / float(p @ p))
 
 
-def _field(field: Any, exact: tuple[float, float] | None, x: Array) -> tuple[Array, Field]:
-    if isinstance(field, Field):
+def _field(field: Any, exact: tuple[float, float] | None, x: Array) -> tuple[Array, ExactField]:
+    if isinstance(field, ExactField):
         if exact is not None:
             raise ValueError(f"field {field.name!r} brings its exact moments; do not give exact= as well")
         known, values = field, field.values(x)
     elif exact is None:
-        raise ValueError("the exact moments are unknown: give exact=(mean, mean square) or a Field that holds them")
+        raise ValueError("the exact moments are unknown: give exact=(mean, mean square) or an ExactField")
     else:
         values = field(x) if callable(field) else field
-        known = Field("given", lambda _: values, *map(float, exact))
+        known = ExactField("given", lambda _: values, *map(float, exact))
     u = np.asarray(values, dtype=np.float64)
     if u.shape != x.shape[:1] or not np.isfinite(u).all():
         raise ValueError(f"the field must have one finite value for each of the {len(x)} points, got shape {u.shape}")
     return u, known
 
 
-def _errors(u: Array, p: Array, field: Field, eps: float) -> Errors:
+def _errors(u: Array, p: Array, field: ExactField, eps: float) -> MomentErrors:
     m = float(p @ u)
     v = float(p @ (u - m) ** 2)
     spread = sqrt(field.variance) or 1.0
     # The layer itself, in float64, not a formula that repeats the two lines above.
     y = quad_norm(torch.from_numpy(u)[None, None], torch.from_numpy(p), eps=eps)[0, 0].numpy()
     wanted = (u - field.mean) / sqrt(field.variance + eps)
-    return Errors(
+    return MomentErrors(
         abs(m - field.mean) / spread, abs(v - field.variance) / (field.variance or 1.0), float(abs(y - wanted).max())
     )

@@ -3,15 +3,15 @@
 >>> import numpy as np
 >>> from quadnorm import voronoi_weights
 >>> points = np.random.default_rng(0).random((400, 2)) ** 2       # crowded at one corner
->>> found = bias(points, voronoi_weights(points, bounds=((0, 1), (0, 1))), box_field("exponential", dim=2))
->>> found.counting.mean > 0.5 > 0.01 > found.quadrature.mean
+>>> measured = bias(points, voronoi_weights(points, bounds=((0, 1), (0, 1))), box_field("exponential", dim=2))
+>>> measured.counting.mean > 0.5 > 0.01 > measured.quadrature.mean
 True
 """
 
 from __future__ import annotations
 
 from quadnorm._suggest import unknown
-from quadnorm.lab.theory.meshes.bias import Bias, Errors, Field, bias
+from quadnorm.lab.theory.meshes.bias import Bias, ExactField, MomentErrors, bias
 from quadnorm.lab.theory.meshes.clouds import CLOUDS
 from quadnorm.lab.theory.meshes.family import Family, Mesh, Sweep, sweep
 from quadnorm.lab.theory.meshes.fields import BOX_FIELDS, box_field, sphere_field
@@ -23,10 +23,10 @@ __all__ = [
     "BOX_FIELDS",
     "FAMILIES",
     "Bias",
-    "Errors",
+    "ExactField",
     "Family",
-    "Field",
     "Mesh",
+    "MomentErrors",
     "Sweep",
     "bias",
     "box_field",

@@ -56,8 +56,8 @@ HARDER = (5, 6, 8, 10, 12)
 
 def harder() -> Sweep:
     """Independent points in the cube and a field that vanishes at the boundary, where cells are least centred."""
-    made = [cloud(n, np.random.default_rng([n, k]), 3) for n in HARDER for k in range(3)]
-    return sweep(made, box_field("sines", 3), "3-D independent")
+    meshes = [cloud(n, np.random.default_rng([n, k]), 3) for n in HARDER for k in range(3)]
+    return sweep(meshes, box_field("sines", 3), "3-D independent")
 
 
 def measure() -> Evidence:
@@ -75,7 +75,7 @@ def measure() -> Evidence:
 
 STATEMENT = Statement(
     name="meshes-clouds",
-    words="On random points of uneven density equal weights keep a bias; the volumes of Voronoi cells leave O(h²), "
+    text="On random points of uneven density equal weights keep a bias; the volumes of Voronoi cells leave O(h²), "
     "h = N^(−1/d), on the two families judged.",
     formula="Σ |V_i| u(x_i) − ∫u = Σ |V_i| ∇u(x_i)·(c_i − x_i) + O(h²), c_i the centroid of V_i",
     label="sec:exp-nonuniform",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quadnorm.lab.theory.meshes.bias import Array, Bias, Field, bias, ratio
+from quadnorm.lab.theory.meshes.bias import Array, Bias, ExactField, bias, ratio
 from quadnorm.lab.theory.statement import Evidence, Range, Series
 
 QUANTITIES = ("mean", "variance", "output")
@@ -29,12 +29,13 @@ class Sweep:
 
     name: str
     h: tuple[float, ...]
-    found: tuple[tuple[Bias, ...], ...]
+    biases: tuple[tuple[Bias, ...], ...]
 
     def errors(self, weighting: str, quantity: str = "mean") -> tuple[float, ...]:
         """Root mean square over the meshes of each spacing; ``weighting``: counting or quadrature."""
         return tuple(
-            sqrt(sum(getattr(getattr(b, weighting), quantity) ** 2 for b in drawn) / len(drawn)) for drawn in self.found
+            sqrt(sum(getattr(getattr(b, weighting), quantity) ** 2 for b in drawn) / len(drawn))
+            for drawn in self.biases
         )
 
     def series(self, weighting: str, quantity: str = "mean", order: Range | None = None, misfit: float = 0.1) -> Series:
@@ -50,7 +51,7 @@ class Sweep:
 
 def sweep(
     meshes: Iterable[tuple[Any, Any] | tuple[Any, Any, float]],
-    field: Field,
+    field: ExactField,
     name: str = "mesh",
 ) -> Sweep:
     """:func:`bias` on meshes of your own, coarse to fine; several of one spacing are averaged (random meshes).
@@ -64,8 +65,8 @@ def sweep(
     >>> def grid(n):  # cell centres of a line, cells growing to the right
     ...     edges = np.linspace(0, 1, n + 1) ** 2
     ...     return (edges[1:] + edges[:-1])[:, None] / 2, np.diff(edges)
-    >>> found = sweep([grid(n) for n in (8, 16, 32, 64, 128)], box_field("exponential", 1))
-    >>> round(found.series("counting").fit.exponent, 1), round(found.series("quadrature").fit.exponent, 1)
+    >>> swept = sweep([grid(n) for n in (8, 16, 32, 64, 128)], box_field("exponential", 1))
+    >>> round(swept.series("counting").fit.exponent, 1), round(swept.series("quadrature").fit.exponent, 1)
     (-0.0, 2.0)
     """
     grouped: dict[float, list[Bias]] = {}
@@ -90,9 +91,9 @@ class Family:
     """
 
     name: str
-    words: str
+    about: str
     make: Callable[[int, np.random.Generator], Mesh]
-    field: Field
+    field: ExactField
     sizes: tuple[int, ...]
     counting: Range
     quadrature: Range = (1.9, 2.1)
@@ -107,12 +108,12 @@ class Family:
         """Errors at all sizes."""
         return sweep((mesh for n in self.sizes for mesh in self.meshes(n)), self.field, self.name)
 
-    def series(self, found: Sweep) -> tuple[Series, ...]:
+    def series(self, swept: Sweep) -> tuple[Series, ...]:
         """What is judged: all three quantities with the mesh's weights, the mean and the output with equal ones."""
-        made = [found.series("quadrature", q, self.quadrature, self.misfit) for q in QUANTITIES]
+        series = [swept.series("quadrature", q, self.quadrature, self.misfit) for q in QUANTITIES]
         # Equal weights leave a limit or are noise: no pure power, so the fit may leave more.
-        made += [found.series("counting", q, self.counting, max(self.misfit, 0.25)) for q in ("mean", "output")]
-        return tuple(made)
+        series += [swept.series("counting", q, self.counting, max(self.misfit, 0.25)) for q in ("mean", "output")]
+        return tuple(series)
 
 
 def evidence(families: Sequence[Family], notes: tuple[str, ...] = ()) -> Evidence:
@@ -120,16 +121,16 @@ def evidence(families: Sequence[Family], notes: tuple[str, ...] = ()) -> Evidenc
     series: list[Series] = []
     rows = []
     for family in families:
-        found = family.sweep()
-        series += family.series(found)
-        finest = found.found[-1][0]
+        swept = family.sweep()
+        series += family.series(swept)
+        finest = swept.biases[-1][0]
         rows.append(
             {
                 "family": family.name,
                 "samples": finest.samples,
-                **{f"{q} ÷": found.factors(q)[-1] for q in QUANTITIES},
+                **{f"{q} ÷": swept.factors(q)[-1] for q in QUANTITIES},
                 "effective": finest.effective / finest.samples,
             }
         )
-    told = "÷: error with equal weights over error with the mesh's, at the finest size; effective: 1/(N Σp²)"
-    return Evidence(tuple(series), (), tuple(rows), (told, *notes))
+    legend = "÷: error with equal weights over error with the mesh's, at the finest size; effective: 1/(N Σp²)"
+    return Evidence(tuple(series), (), tuple(rows), (legend, *notes))

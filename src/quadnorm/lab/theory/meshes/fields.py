@@ -7,7 +7,7 @@ from math import e, pi
 import numpy as np
 
 from quadnorm._suggest import unknown
-from quadnorm.lab.theory.meshes.bias import Array, Field
+from quadnorm.lab.theory.meshes.bias import Array, ExactField
 
 CUT = 1 / pi  # no grid of rational nodes meets it
 
@@ -29,7 +29,7 @@ _BOX = {
 BOX_FIELDS = tuple(_BOX)
 
 
-def box_field(name: str, dim: int = 2) -> Field:
+def box_field(name: str, dim: int = 2) -> ExactField:
     """A field on [0, 1]^dim by name; moments of products are powers of those of one factor.
 
     sines Π sin πx; parabolas Π 4x(1−x); exponential e^Σx; bumps Π sin² πx; cosines Π cos πx; step 1 where x₁ < 1/π;
@@ -45,10 +45,10 @@ def box_field(name: str, dim: int = 2) -> Field:
         raise ValueError(f"expected one dimension or more, got dim={dim}")
     values, mean, square, product = _BOX[name]
     k = dim if product else 1
-    return Field(name, values, mean**k, square**k)
+    return ExactField(name, values, mean**k, square**k)
 
 
-def sphere_field() -> Field:
+def sphere_field() -> ExactField:
     """z² + z + xy on the unit sphere, a sum of harmonics of degree 0 to 2; points (N, 3).
 
     ⨍z² = 1/3, ⨍z⁴ = 1/5, ⨍x²y² = 1/15 and odd monomials vanish: mean 1/3, mean square 1/5 + 1/3 + 1/15 = 3/5.
@@ -56,4 +56,4 @@ def sphere_field() -> Field:
     >>> sphere_field().values(np.array([[0.0, 0.0, 1.0]]))
     array([2.])
     """
-    return Field("harmonics", lambda p: p[:, 2] ** 2 + p[:, 2] + p[:, 0] * p[:, 1], 1 / 3, 3 / 5)
+    return ExactField("harmonics", lambda p: p[:, 2] ** 2 + p[:, 2] + p[:, 0] * p[:, 1], 1 / 3, 3 / 5)

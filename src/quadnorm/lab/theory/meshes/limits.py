@@ -6,7 +6,7 @@ from math import sqrt
 
 import numpy as np
 
-from quadnorm.lab.theory.meshes.bias import Array, Bias, Field, bias
+from quadnorm.lab.theory.meshes.bias import Array, Bias, ExactField, bias
 from quadnorm.lab.theory.meshes.clouds import cloud
 from quadnorm.lab.theory.meshes.family import Sweep, sweep
 from quadnorm.lab.theory.meshes.fields import box_field
@@ -23,8 +23,8 @@ def steps(nodes: Array, draws: int = 64) -> tuple[Bias, ...]:
     """Biases of 1[x < c] on one axis, for ``draws`` places c of the jump, spread evenly over (0.2, 0.8)."""
     points, weights, _ = tensor(nodes)
     cuts = 0.2 + 0.6 * (np.arange(draws) + 0.5) / draws
-    made = (Field("step", lambda p, c=c: (p[:, 0] < c).astype(np.float64), float(c), float(c)) for c in cuts)
-    return tuple(bias(points, weights, field) for field in made)
+    steps = (ExactField("step", lambda p, c=c: (p[:, 0] < c).astype(np.float64), float(c), float(c)) for c in cuts)
+    return tuple(bias(points, weights, field) for field in steps)
 
 
 def noise(weights: Array, draws: int = 1000) -> tuple[float, float]:
@@ -100,16 +100,16 @@ def measure() -> Evidence:
     return Evidence(series, numbers, tuple(factors_by_field()), notes)
 
 
-def _monte_carlo(found: Sweep) -> float:
+def _monte_carlo(sweep: Sweep) -> float:
     """Mean error of independent points in units of σ/√N, averaged over sizes."""
-    counts = [drawn[0].samples for drawn in found.found]
-    scaled = [e * e * n for e, n in zip(found.errors("counting"), counts, strict=True)]
+    counts = [drawn[0].samples for drawn in sweep.biases]
+    scaled = [e * e * n for e, n in zip(sweep.errors("counting"), counts, strict=True)]
     return sqrt(sum(scaled) / len(scaled))
 
 
 STATEMENT = Statement(
     name="meshes-limits",
-    words="Where equal weights already are the volumes, or converge, volumes gain nothing or little; on jumps they are "
+    text="Where equal weights already are the volumes, or converge, volumes gain nothing or little; on jumps they are "
     "of first order; on noise they are worse than equal weights.",
     formula="Var Σp_i ξ_i = σ² Σp_i² ≥ σ²/N for independent ξ_i",
     label="",

@@ -111,7 +111,7 @@ def measure() -> Evidence:
 
 STATEMENT = Statement(
     name="meshes-simplices",
-    words="On triangles and tetrahedra of uneven size equal weights keep a bias; lumped masses at vertices and volumes "
+    text="On triangles and tetrahedra of uneven size equal weights keep a bias; lumped masses at vertices and volumes "
     "at centroids leave O(h²).",
     formula="Σ_v u(x_v) ∫φ_v − ∫u = ∫(Iu − u) = O(h²), I the interpolation by the basis φ",
     label="sec:exp-nonuniform",

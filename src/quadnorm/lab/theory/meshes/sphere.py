@@ -29,8 +29,8 @@ def latlon(n: int, rule: str = "equiangular") -> Mesh:
     return Mesh(points, weights, pi / (n - 1) if rule == "equiangular" else pi / n)
 
 
-def _family(name: str, words: str, rule: str) -> Family:
-    return Family(name, words, lambda n, rng: latlon(n, rule), sphere_field(), SIZES, (-0.1, 0.2))
+def _family(name: str, about: str, rule: str) -> Family:
+    return Family(name, about, lambda n, rng: latlon(n, rule), sphere_field(), SIZES, (-0.1, 0.2))
 
 
 SPHERE = (
@@ -41,26 +41,26 @@ SPHERE = (
 
 def measure() -> Evidence:
     """9 to 129 latitudes; and Gauss's latitudes, which integrate the field and its square exactly."""
-    found = evidence(SPHERE)
+    measured = evidence(SPHERE)
     gauss = bias(*latlon(9, "gauss-legendre")[:2], sphere_field())
     numbers = (
         Check("Gauss's 9 latitudes: mean, quadrature", gauss.quadrature.mean, 0.0, 1e-13),
         Check("Gauss's 9 latitudes: variance, quadrature", gauss.quadrature.variance, 0.0, 1e-12),
         Check("latlon-cells: mean, counting / its limit", _limit(), 1 - 1e-9, 1 + 1e-9),
     )
-    return Evidence(found.series, numbers, found.rows, found.notes)
+    return Evidence(measured.series, numbers, measured.rows, measured.notes)
 
 
 def _limit() -> float:
     """As many points at each latitude: the mean of z² = sin²φ is ½, not ⅓; even steps in φ give it exactly."""
     field = sphere_field()
-    found = bias(*latlon(SIZES[0], "equiangular-cell")[:2], field).counting.mean
-    return found * float(np.sqrt(field.variance)) / (1 / 2 - 1 / 3)
+    error = bias(*latlon(SIZES[0], "equiangular-cell")[:2], field).counting.mean
+    return error * float(np.sqrt(field.variance)) / (1 / 2 - 1 / 3)
 
 
 STATEMENT = Statement(
     name="meshes-sphere",
-    words="On latitude–longitude grids equal weights count polar regions too often, and the bias stays; areas of bands "
+    text="On latitude–longitude grids equal weights count polar regions too often, and the bias stays; areas of bands "
     "leave O(h²), Gauss's weights nothing on harmonics of low degree.",
     formula="(1/N) Σ u → (1/2π²)∫∫u dφ dλ ≠ (1/4π)∫∫u cos φ dφ dλ",
     label="",

@@ -34,8 +34,8 @@ def at(n: int, strength: float, field: str = "sines") -> Bias:
 
 def swept(strength: float) -> Sweep:
     """The family of that strength through all sizes."""
-    found = tuple((at(n, strength),) for n in SIZES)
-    return Sweep(f"strength {strength:g}", tuple(1 / (n - 1) for n in SIZES), found)
+    biases = tuple((at(n, strength),) for n in SIZES)
+    return Sweep(f"strength {strength:g}", tuple(1 / (n - 1) for n in SIZES), biases)
 
 
 def size_for(factor: float, strength: float) -> int:
@@ -48,10 +48,10 @@ def measure() -> Evidence:
     series: list[Series] = []
     rows, biases, factors = [], [], {}
     for strength in STRENGTHS:
-        found, shown = swept(strength), at(SHOWN, strength)
-        series.append(found.series("quadrature", "mean", (1.9, 2.1), 0.05))
+        sweep, shown = swept(strength), at(SHOWN, strength)
+        series.append(sweep.series("quadrature", "mean", (1.9, 2.1), 0.05))
         if strength >= 1:  # below, the O(h) of the ends is as large as the limit
-            law = Series(f"{found.name}, factor of the mean", found.h, found.factors("mean"), (-2.1, -1.8), 0.05)
+            law = Series(f"{sweep.name}, factor of the mean", sweep.h, sweep.factors("mean"), (-2.1, -1.8), 0.05)
             series.append(law)
         biases.append(shown.counting.mean)
         factors[strength] = shown.factor("mean")
@@ -89,7 +89,7 @@ def _growth(values: list[float]) -> float:
 
 STATEMENT = Statement(
     name="meshes-strength",
-    words="The stronger the boundary refinement, the larger the bias with equal weights; with control volumes it stays "
+    text="The stronger the boundary refinement, the larger the bias with equal weights; with control volumes it stays "
     "O(h²), so that the factor between them grows as n².",
     formula="bias(1/N) → B(β) ≠ 0, bias(|V_i|) ≈ C(β) h², ratio ≈ B/C · (n−1)²",
     label="fig:bias-convergence",

@@ -74,10 +74,10 @@ def tensor(*nodes: Array) -> Mesh:
     return Mesh(points, measure.weights(shape).numpy().ravel(), 1 / (shape[0] - 1))
 
 
-def _family(name: str, words: str, nodes: Nodes, counting: tuple[float, float], draws: int = 1) -> Family:
+def _family(name: str, about: str, nodes: Nodes, counting: tuple[float, float], draws: int = 1) -> Family:
     return Family(
         name,
-        words,
+        about,
         lambda n, rng: tensor(nodes(n, rng), nodes(n, rng)),
         box_field("sines", 2),
         SIZES,
@@ -103,7 +103,7 @@ def measure() -> Evidence:
 
 STATEMENT = Statement(
     name="meshes-tensor",
-    words="On uneven tensor grids equal weights give mean, variance and output a bias that does not vanish with "
+    text="On uneven tensor grids equal weights give mean, variance and output a bias that does not vanish with "
     "refinement; control volumes leave O(h²). On even and randomly perturbed grids equal weights err by O(h).",
     formula="Σ p_i u(x_i) − ⨍u = O(h²) for p_i = |V_i|/|Ω|, and → ∫u(x(s)) ds − ∫u dx ≠ 0 for p_i = 1/N",
     label="fig:nonuniform-bias",

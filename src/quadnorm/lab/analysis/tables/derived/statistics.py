@@ -1,43 +1,46 @@
-"""Tables of the paper that test or decompose the numbers of one study: sizes, degradation, equivalence."""
+"""Tables of the paper that test or decompose the numbers of one study: sizes, degradation, effects, equivalence."""
 
 from __future__ import annotations
 
 from math import isfinite, nan
 
-from quadnorm.lab.analysis.comparisons import Place, common, compare_at, runs_at
+from quadnorm.lab.analysis.comparisons import Contrast, compare_at, runs_at
 from quadnorm.lab.analysis.results import Library
-from quadnorm.lab.analysis.statistics.summaries import baseline_ratio, summarize, tost
+from quadnorm.lab.analysis.statistics.paired import Equivalence, holm, paired_t, tost
+from quadnorm.lab.analysis.statistics.samples import common
+from quadnorm.lab.analysis.statistics.summaries import Summary, baseline_ratio, summarize
+from quadnorm.lab.analysis.tables.derived import sources
 from quadnorm.lab.analysis.tables.derived.cells import (
     budget_cell,
+    effect_cell,
     gain_cell,
     interval_cell,
     missing_cell,
+    number_text,
+    p_cell,
     plain_cell,
     text_cells,
 )
-from quadnorm.lab.analysis.tables.derived.rows import SIZES
+from quadnorm.lab.analysis.tables.printed import PrintedCell, PrintedTable, named_rows
 from quadnorm.lab.analysis.tables.table import Cell, Panel, summary_cell
-from quadnorm.lab.studies.paper import PrintedTable
 
 
 def model_scaling(library: Library, printed: PrintedTable) -> list[Panel]:
     """QuadNorm's improvement for three sizes of Transolver."""
     (panel,) = printed.panels
+    texts, error, gain = ("Model", "Params"), "LayerNorm error at 4× gap", "QuadNorm improvement"
     rows = []
-    for size, row in zip(SIZES, panel.rows, strict=True):
-        c = compare_at(library, Place("model-scaling", size, 256))
-        cells = list(text_cells(row, 2))
+    for size, row in zip(sources.SIZES, named_rows(panel), strict=True):
+        c = compare_at(library, Contrast("model-scaling", size, 256))
+        cells = list(text_cells(row, texts))
         if c is None:
-            cells += [
-                missing_cell("model-scaling", row[2]),
-                missing_cell("model-scaling", row[3]),
-                Cell("—"),
-                budget_cell(None),
-            ]
+            cells += [missing_cell("model-scaling", row[head]) for head in (error, gain)]
+            cells += [Cell("—"), budget_cell(None)]
         else:
+            base, _ = c.means
             cells += [
-                Cell(f"{c.means[0]:.2f} %", "value", c.means[0], paper=row[2]),
-                gain_cell(c, row[3]),
+                Cell(f"{base:.2f} %", "value", base, paper=row[error]),
+                gain_cell(c, row[gain]),
                 interval_cell(c),
                 budget_cell(c),
             ]
@@ -48,55 +51,88 @@ def model_scaling(library: Library, printed: PrintedTable) -> list[Panel]:
 def error_decomposition(library: Library, printed: PrintedTable) -> list[Panel]:
     """Degradation, and its ratio to the degradation without a norm."""
     (panel,) = printed.panels
-    rows, native_paper = [], None
-    name = ""
-    for row in panel.rows:
-        name = row[0].text or name
-        native_paper = row[2] if row[2].text else native_paper
-        method, grid = ("None" if name == "No Norm" else name), int(row[1].text.rstrip("²"))
-        native, moved, zero, one = common(
+    rows = []
+    name, native_paper = "", PrintedCell("")
+    for row in named_rows(panel):
+        # The paper leaves the method and its native error blank in the second row of each pair.
+        name = row["Method"].text or name
+        native_paper = row["Native L²"] if row["Native L²"].text else native_paper
+        method, grid = ("None" if name == "No Norm" else name), int(row["Test Res"].text.rstrip("²"))
+        native, moved, none_native, none_moved = common(
             *(runs_at(library, "error-decomp", "main", m, n) for m in (method, "None") for n in (64, grid))
         )
-        cells = [Cell(name), Cell(row[1].text)]
+        cells = [Cell(name), Cell(row["Test Res"].text)]
+        others = ("Transfer L²", "Degradation", "Baseline ratio")
         if not native:
-            cells += [missing_cell("error-decomp", p) for p in (native_paper, *row[3:6])]
+            cells += [missing_cell("error-decomp", p) for p in (native_paper, *(row[head] for head in others))]
         else:
             low, high = summarize(native), summarize(moved)
-            ratio = baseline_ratio((low.mean, high.mean), (summarize(zero).mean, summarize(one).mean))
+            reference = summarize(none_native).mean, summarize(none_moved).mean
+            ratio = baseline_ratio((low.mean, high.mean), reference)
             rise = high.mean - low.mean
             cells += [
                 summary_cell(low, paper=native_paper),
-                summary_cell(high, paper=row[3]),
-                plain_cell(rise, f"{rise:+.2f}", row[4]),
-                plain_cell(ratio, f"{ratio:.2f} times", row[5]),
+                summary_cell(high, paper=row["Transfer L²"]),
+                plain_cell(rise, f"{rise:+.2f}", row["Degradation"]),
+                plain_cell(ratio, f"{ratio:.2f} times", row["Baseline ratio"]),
             ]
         rows.append(tuple(cells))
     return [Panel("", panel.columns, tuple(rows), text_columns=2)]
+
+
+def effect_sizes(library: Library, printed: PrintedTable) -> list[Panel]:
+    """Cohen's d with its class, and Holm-corrected p-values over the whole table."""
+    (panel,) = printed.panels
+    methods = ("BlendQuadNorm", "QuadNorm")
+    compared = {
+        (setting, method): compare_at(library, Contrast(*setting, method))
+        for setting in sources.EFFECT_SIZES
+        for method in methods
+    }
+    tests = holm({key: paired_t(c.method, c.baseline) for key, c in compared.items() if c is not None})
+    rows = []
+    for setting, row in zip(sources.EFFECT_SIZES, named_rows(panel), strict=True):
+        cells: list[Cell] = [Cell(row["Setting"].text)]
+        for method in methods:
+            d, p = row[f"{method} d"], row[f"{method} d: p"]
+            c = compared[setting, method]
+            if c is None:
+                cells += [missing_cell(setting[0], d), missing_cell(setting[0], p)]
+            else:
+                cells += [effect_cell(c, d), p_cell(tests[setting, method], p)]
+        first = next((c for m in reversed(methods) if (c := compared[setting, m]) is not None), None)
+        rows.append((*cells, budget_cell(first)))
+    heads = ("Setting", "BlendQuadNorm d", "BlendQuadNorm p (Holm)", "QuadNorm d", "QuadNorm p (Holm)", "measured with")
+    return [Panel("", heads, tuple(rows))]
 
 
 def equivalence(library: Library, printed: PrintedTable) -> list[Panel]:
     """The paired equivalence test of BlendQuadNorm and LayerNorm."""
     panel = printed.panels[0]
     layer, blend = common(*(runs_at(library, "tost", "main", m, 64) for m in ("LayerNorm", "BlendQuadNorm")))
-    papers = [row[1] for row in panel.rows]
-    if not layer:
-        cells = [missing_cell("tost", paper) for paper in papers]
-    else:
-        e = tost(blend, layer)
-        told = isfinite(e.p)
-        texts = [
-            (f"{summarize(layer).mean:.4f} %", summarize(layer).mean),
-            (f"{summarize(blend).mean:.4f} %", summarize(blend).mean),
-            (f"{e.difference:.4f} %", e.difference),
-            (f"[{e.low:.4f}, {e.high:.4f}] %" if told else e.note, e.low),
-            (f"±{e.margin:g} %", e.margin),
-            (("< 0.0001" if e.p < 1e-4 else f"{e.p:.4f}") if told else e.note, e.p),
-            (("yes" if e.equivalent else "no") if told else "cannot be told", nan),
-            (str(e.n), e.n),
-        ]
-        cells = [
-            Cell(t.replace("-", "−"), "value" if isfinite(v) else "text", v, paper=p)
-            for (t, v), p in zip(texts, papers, strict=True)
-        ]
-    rows = tuple((Cell(row[0].text), cell) for row, cell in zip(panel.rows, cells, strict=True))
-    return [Panel("", panel.columns, rows)]
+    rows = []
+    lines = _equivalence_lines(summarize(layer), summarize(blend), tost(blend, layer)) if layer else None
+    for k, row in enumerate(named_rows(panel)):
+        if lines is None:
+            cell = missing_cell("tost", row["Value"])
+        else:
+            text, value = lines[k]
+            cell = Cell(number_text(text), "value" if isfinite(value) else "text", value, paper=row["Value"])
+        rows.append((Cell(row["Metric"].text), cell))
+    return [Panel("", panel.columns, tuple(rows))]
+
+
+def _equivalence_lines(layer: Summary, blend: Summary, e: Equivalence) -> list[tuple[str, float]]:
+    """(text, value) of each line of the paper's table, in its order."""
+    tested = isfinite(e.p)
+    p = "< 0.0001" if e.p < 1e-4 else f"{e.p:.4f}"
+    return [
+        (f"{layer.mean:.4f} %", layer.mean),
+        (f"{blend.mean:.4f} %", blend.mean),
+        (f"{e.difference:.4f} %", e.difference),
+        (f"[{e.low:.4f}, {e.high:.4f}] %" if tested else e.note, e.low),
+        (f"±{e.margin:g} %", e.margin),
+        (p if tested else e.note, e.p),
+        (("yes" if e.equivalent else "no") if tested else "no test possible", nan),
+        (str(e.n), e.n),
+    ]

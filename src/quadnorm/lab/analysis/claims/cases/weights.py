@@ -1,0 +1,34 @@
+"""Claims about weights on meshes: measured here from closed forms, so they need no records."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, PARTLY, REPRODUCED, Case, Finding
+from quadnorm.lab.analysis.results import Library
+
+
+@cache
+def factor_of(family: str, n: int) -> float:
+    """Bias of the mean with equal weights over the bias with control volumes, on the family's n × n mesh."""
+    import numpy as np
+
+    from quadnorm.lab.theory.meshes.bias import bias
+    from quadnorm.lab.theory.meshes.biases import FAMILIES
+
+    f = FAMILIES[family]
+    points, weights, _ = f.make(n, np.random.default_rng(0))
+    return bias(points, weights, f.field).factor("mean")
+
+
+def bias_factor(family: str, claimed: float, n: int = 64) -> Case:
+    """Control volumes divide the bias of the mean by more than ``claimed`` on the n × n mesh of a family."""
+    kind = "bias against the exact mean"
+
+    def case(_: Library) -> Finding:
+        factor = factor_of(family, n)
+        verdict = REPRODUCED if factor >= claimed else PARTLY if factor >= claimed / 10 else CONTRADICTED
+        text = f"bias divided by more than {claimed:g} on {family} meshes"
+        return Finding(verdict, f"divided by {factor:.0f} at {n}²", text, f"sin πx · sin πy, {n}² nodes", kind=kind)
+
+    return case

@@ -1,0 +1,123 @@
+"""What each way reaches: the paper's norms, anchoring, extension, and running at the training grid, by setting.
+
+One row per trained setting (operator, problem, grids). All errors of a row are over the same seeds and belong to the
+farthest grid; the three ways other than the paper's use the LayerNorm model without retraining.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from quadnorm.lab.analysis.results import Library, Results, Seeds
+from quadnorm.lab.analysis.statistics.samples import common
+from quadnorm.lab.analysis.statistics.summaries import best_or_tied, summarize
+from quadnorm.lab.analysis.tables.study_table import native_grid
+from quadnorm.lab.analysis.tables.table import Cell, Panel, Table, grid_name, summary_cell
+from quadnorm.lab.analysis.ways import ANCHORED, AS_TRAINED, EXTENDED, NATIVE, evaluation_for
+from quadnorm.lab.studies.study import Variant
+
+LAYER, QUAD, BLEND = "LayerNorm", "QuadNorm", "BlendQuadNorm"
+# Column → (method, way).
+COLUMNS: dict[str, tuple[str, str]] = {
+    "LayerNorm, as trained": (LAYER, AS_TRAINED),
+    "QuadNorm (paper)": (QUAD, AS_TRAINED),
+    "BlendQuadNorm (paper)": (BLEND, AS_TRAINED),
+    "LayerNorm, anchored": (LAYER, ANCHORED),
+    "LayerNorm, extended": (LAYER, EXTENDED),
+    "LayerNorm, run at the training grid": (LAYER, NATIVE),
+}
+
+
+@dataclass(frozen=True)
+class Reach:
+    """One setting: LayerNorm's errors at the training grid, and the errors at the far grid by column, by seed."""
+
+    study: str
+    preset: str
+    operator: str
+    problem: str
+    grids: tuple[int, int]
+    native: Seeds
+    far: Mapping[str, Seeds]
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds every number of the row is over."""
+        return len(self.native)
+
+
+def reaches(library: Library) -> list[Reach]:
+    """Every setting with LayerNorm and at least one other column; of studies that share models, the fullest."""
+    by_setting: dict[str, Reach] = {}
+    for results in library.all_comparable():
+        for v in results.study.variants:
+            reach = _reach(results, v)
+            if reach is None:
+                continue
+            key = repr((v.operator, v.operator_params, v.problem, v.problem_params, v.budget, v.train, v.test[-1]))
+            kept = by_setting.get(key)
+            if kept is None or (len(reach.far), reach.seeds) > (len(kept.far), kept.seeds):
+                by_setting[key] = reach
+    return sorted(by_setting.values(), key=lambda r: (r.operator, r.problem, r.grids))
+
+
+def _reach(results: Results, v: Variant) -> Reach | None:
+    native, far = native_grid(v), v.test[-1]
+    if native == far:
+        return None
+    names = [e.name for e in results.study.evaluations]
+    columns: dict[str, Seeds] = {}
+    for head, (method, way) in COLUMNS.items():
+        evaluation = evaluation_for(way, names)
+        runs = results.of(v.name, method, far, evaluation) if evaluation else {}
+        if runs:
+            columns[head] = runs
+    at_home = results.of(v.name, LAYER, native)
+    if not at_home or "LayerNorm, as trained" not in columns or len(columns) < 2:
+        return None
+    home, *others = common(at_home, *columns.values())
+    if not home:
+        return None
+    by_column = dict(zip(columns, others, strict=True))
+    return Reach(results.study.name, results.study.preset, v.operator, v.problem, (native, far), home, by_column)
+
+
+def reach_table(library: Library) -> Table:
+    """The settings as rows, with intervals; bold is the smallest of a row and what a paired test ties with it."""
+    rows = []
+    wins = dict.fromkeys(COLUMNS, 0)
+    listed = reaches(library)
+    for r in listed:
+        best = best_or_tied(dict(r.far))
+        if len(best) == len(r.far):
+            best = frozenset()
+        for head in best:
+            wins[head] += 1
+        grids = " → ".join(grid_name(n) for n in r.grids)
+        cells = [Cell(r.operator), Cell(r.problem), Cell(grids), summary_cell(summarize(r.native))]
+        for head in COLUMNS:
+            runs = r.far.get(head)
+            cells.append(summary_cell(summarize(runs), head in best) if runs else Cell("—", "missing"))
+        cells.append(Cell(f"{r.seeds}, {r.preset}", "value", r.seeds, note=r.study))
+        rows.append(tuple(cells))
+    heads = ("operator", "problem", "grids", "LayerNorm, native", *COLUMNS, "seeds")
+    notes = [_wins_note(wins, len(listed))] if listed else []
+    return Table(
+        "reach",
+        "What each way reaches at the farthest grid",
+        (Panel("", heads, tuple(rows), text_columns=3),),
+        "Relative L² error in %, mean ± 95 % confidence interval over the seeds that all columns of a row have. "
+        "Bold: the smallest of its row, and what a paired t-test (Holm, 5 %) does not distinguish from it. "
+        "Columns (paper) are trained with that norm; anchored, extended and run at the training grid use the "
+        "trained LayerNorm model.",
+        tuple(notes),
+        "quadnorm study run anchored-crossres --preset desk",
+    )
+
+
+def _wins_note(wins: Mapping[str, int], settings: int) -> str:
+    ranked = sorted(((count, head) for head, count in wins.items() if count), reverse=True)
+    return (
+        f"Smallest or tied, of {settings} settings: " + ", ".join(f"{head} in {count}" for count, head in ranked) + "."
+    )

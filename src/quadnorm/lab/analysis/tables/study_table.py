@@ -1,0 +1,252 @@
+"""The table of one study: errors by method and grid beside the paper's, degradation, tests against LayerNorm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from pathlib import Path
+
+from quadnorm.lab.analysis.results import Results, Seeds, load_results, printed_variant
+from quadnorm.lab.analysis.statistics.paired import PairedTest, holm, paired_t
+from quadnorm.lab.analysis.statistics.samples import common
+from quadnorm.lab.analysis.statistics.summaries import best_or_tied, degradation, summarize
+from quadnorm.lab.analysis.tables.printed import PrintedCell
+from quadnorm.lab.analysis.tables.table import Cell, Panel, Table, grid_name, p_text, summary_cell
+from quadnorm.lab.studies import paper_table
+from quadnorm.lab.studies.study import Evaluation, Method, Study, Variant
+
+SPREADS = {"ci95": "95 % confidence interval", "std": "standard deviation"}
+BASELINE = "LayerNorm"
+
+RowKey = tuple[str, str]  # method, evaluation
+Tests = dict[tuple[RowKey, int], PairedTest]
+
+
+def study_table(study: Study, root: Path | Sequence[Path], *, allow_mixed: bool = False) -> Table:
+    """The table of a study from the records under ``root``.
+
+    >>> from pathlib import Path
+    >>> from quadnorm.lab.studies import study
+    >>> table = study_table(study("demo").at("desk"), Path("no-such-folder"))
+    >>> table.panels[0].rows[0][2].text, table.command
+    ('not run', 'quadnorm study run demo --preset desk')
+    """
+    return table_of(load_results(study, root, allow_mixed=allow_mixed))
+
+
+def table_of(results: Results) -> Table:
+    """The table of results that were loaded before."""
+    study = results.study
+    panels = tuple(_panel(results, variant) for variant in study.variants)
+    notes = list(study.notes)
+    if study.preset == "smoke":
+        notes.insert(0, "The smoke preset learns nothing: its numbers show only that everything runs.")
+    elif study.preset != "paper" and any(v.label for v in study.variants):
+        notes.insert(
+            0,
+            f"The {study.preset} preset trains less and on coarser grids than the paper: compare methods with each "
+            "other, not means with the paper's.",
+        )
+    return Table(
+        name=study.name,
+        title=study.title,
+        panels=panels,
+        caption=_caption(results),
+        notes=tuple(notes),
+        command=command(study),
+        warnings=results.problems,
+    )
+
+
+def _caption(results: Results) -> str:
+    study = results.study
+    paper = "; below it, the paper's value" if any(v.label for v in study.variants) else ""
+    if len(results.seeds) == 1:
+        return f"Relative L² error in %, one seed: no interval and no test{paper}. Bold: the smallest of its column."
+    kinds = dict.fromkeys(spread_kind(study, v) for v in study.variants)
+    spread = " or ".join(SPREADS[kind] for kind in kinds)
+    if len(kinds) > 1:
+        spread += " (as the paper prints each table)"
+    tests = ""
+    if any(has_baseline(results, v) for v in study.variants):
+        tests = f" p: paired t-test against {BASELINE} as trained at the last grid, Holm-corrected over the table."
+    return (
+        f"Relative L² error in %, mean ± {spread} over seeds{paper}. Bold: the smallest of its column, and those that "
+        "a paired t-test (Holm, 5 %) on the seeds common to all rows does not distinguish from it; no bold where it "
+        f"distinguishes none.{tests}"
+    )
+
+
+def command(study: Study) -> str:
+    """What to type to run a study."""
+    return f"quadnorm study run {study.name} --preset {study.preset}"
+
+
+def spread_kind(study: Study, variant: Variant) -> str:
+    """``ci95`` or ``std``: what stands after ±, as in the paper's own table of this setting."""
+    printed = paper_table(variant.label).spread if variant.label else None
+    return printed if printed in SPREADS else study.statistic
+
+
+def native_grid(variant: Variant) -> int:
+    """The grid from which degradation counts: the finest that was trained on, or the first one tested."""
+    trained = [n for n in variant.test if n in variant.train]
+    return max(trained) if trained else variant.test[0]
+
+
+def has_baseline(results: Results, variant: Variant) -> bool:
+    """Whether there is a LayerNorm to test against, and something to test."""
+    rows = len(variant.methods) * len(results.study.evaluations)
+    return rows > 1 and any(m.label == BASELINE for m in variant.methods)
+
+
+def budget_lines(study: Study, variant: Variant) -> tuple[str, ...]:
+    """What was trained, on what, and how long; and how that differs from the paper."""
+    b, full = variant.budget, printed_variant(study, variant)
+    params = ", ".join(f"{k} {v}" for k, v in variant.operator_params.items())
+    trained = " and ".join(grid_name(n) for n in variant.train)
+    setting = ", ".join(f"{k} {v}" for k, v in variant.problem_params.items())
+    lines = [
+        f"{variant.operator} ({params}) on {variant.problem}{f' ({setting})' if setting else ''}, trained at {trained}",
+        f"{study.preset} preset: {b.train} training and {b.test} test samples, {b.epochs} epochs, batch {b.batch}, "
+        f"learning rate {b.lr:g}",
+    ]
+    if variant.label and study.preset != "paper":
+        p = full.budget
+        grids = ", ".join(grid_name(n) for n in full.test)
+        lines.append(f"paper ({variant.label}): {p.train} samples, {p.epochs} epochs, grids {grids}")
+    return tuple(lines)
+
+
+def _panel(results: Results, variant: Variant) -> Panel:
+    study = results.study
+    several = len(study.evaluations) > 1
+    native, far = native_grid(variant), variant.test[-1]
+    full = printed_variant(study, variant)
+    printed = full.printed()
+    kind = spread_kind(study, variant)
+    tests = baseline_tests(results, variant)
+    heads = ["method"] + (["used"] if several else [])
+    for n, theirs in zip(variant.test, full.test, strict=True):
+        stands_for = f" (paper {grid_name(theirs)})" if theirs != n and variant.label else ""
+        heads.append(grid_name(n) + (" native" if n == native else "") + stands_for)
+    heads += [f"{grid_name(native)} → {grid_name(far)}"] if far != native else []
+    heads += ["p"] if tests else []
+    heads.append("seeds")
+
+    best: dict[int, set[RowKey]] = {n: set() if results.mixed else _best(results, variant, n) for n in variant.test}
+    rows = []
+    for method in variant.methods:
+        for e in study.evaluations:
+            key = (method.label, e.name)
+            row = [Cell(method.label)] + ([Cell(e.label)] if several else [])
+            theirs_row: dict[int, PrintedCell] = {}
+            for n, m in zip(variant.test, full.test, strict=True):
+                # The paper knows no other use of a model than as it was trained.
+                if e is study.evaluations[0] and (method.label, m) in printed:
+                    theirs_row[n] = printed[method.label, m]
+                runs = results.of(variant.name, method.label, n, e.name)
+                if not runs:
+                    row.append(Cell("not run", "missing", note=command(study), paper=theirs_row.get(n)))
+                    continue
+                note = _test_note(tests.get((key, n)))
+                row.append(summary_cell(summarize(runs, kind), key in best[n], theirs_row.get(n), note))
+            if far != native:
+                row.append(_degradation(results, variant, method, e, native, far, theirs_row))
+            if tests:
+                row.append(_p_cell(tests.get((key, far))))
+            row.append(_seeds_cell(results, variant, method, e))
+            rows.append(tuple(row))
+    title = variant.name if len(study.variants) > 1 else ""
+    return Panel(title, tuple(heads), tuple(rows), budget_lines(study, variant), 2 if several else 1)
+
+
+def baseline_tests(results: Results, variant: Variant) -> Tests:
+    """Each row at each grid against LayerNorm as trained, on the seeds that both have; one Holm family.
+
+    Empty without a LayerNorm row, on mixed data, or where no two rows share two seeds.
+    """
+    if results.mixed or not has_baseline(results, variant):
+        return {}
+    first = results.study.evaluations[0].name
+    tests: Tests = {}
+    for method in variant.methods:
+        for e in results.study.evaluations:
+            if (method.label, e.name) == (BASELINE, first):
+                continue
+            for n in variant.test:
+                runs, base = common(
+                    results.of(variant.name, method.label, n, e.name), results.of(variant.name, BASELINE, n, first)
+                )
+                # At the training grid an anchored model is the trained one, bit for bit: nothing to test.
+                if len(runs) > 1 and runs != base:
+                    tests[(method.label, e.name), n] = paired_t(runs, base)
+    return holm(tests)
+
+
+def _test_note(test: PairedTest | None) -> str:
+    return "" if test is None or not isfinite(test.p_holm) else f"p = {p_text(test.p_holm)} against {BASELINE} (Holm)"
+
+
+def _p_cell(test: PairedTest | None) -> Cell:
+    if test is None or not isfinite(test.p_holm):
+        return Cell("—", note=test.note if test is not None else "")
+    note = f"{test.n} seeds, difference {test.difference:+.2f} points".replace("-", "−")
+    return Cell(p_text(test.p_holm), "value", test.p_holm, note=note)
+
+
+def _best(results: Results, variant: Variant, n: int) -> set[RowKey]:
+    """(method, evaluation) of the best and those tied with it, on the seeds that all of them have."""
+    by_row = {
+        (m.label, e.name): runs
+        for m in variant.methods
+        for e in results.study.evaluations
+        if (runs := results.of(variant.name, m.label, n, e.name))
+    }
+    if len(by_row) < 2:
+        return set()
+    shared: dict[RowKey, Seeds] = dict(zip(by_row, common(*by_row.values()), strict=True))
+    if not all(shared.values()):
+        return set()
+    best = best_or_tied(shared)
+    return set() if len(best) == len(by_row) else set(best)
+
+
+def _degradation(
+    results: Results,
+    variant: Variant,
+    method: Method,
+    e: Evaluation,
+    native: int,
+    far: int,
+    printed: Mapping[int, PrintedCell],
+) -> Cell:
+    a, b = common(*(results.of(variant.name, method.label, n, e.name) for n in (native, far)))
+    paper = None
+    if native in printed and far in printed:
+        low, high = printed[native].value, printed[far].value
+        paper = PrintedCell(_rise(high - low, high / low)) if low and high else None
+    if not a:
+        return Cell("not run", "missing", note=command(results.study), paper=paper)
+    rise = degradation(a, b)
+    if not isfinite(rise.mean):
+        return Cell("—", "failed", note=rise.note, paper=paper)
+    factor = sum(b.values()) / sum(a.values())
+    return Cell(_rise(rise.mean, factor), "value", rise.mean, rise.spread, note=rise.note, paper=paper)
+
+
+def _rise(points: float, factor: float) -> str:
+    # A rise that rounds to nothing has no sign.
+    shown = f"{points:+.2f}" if abs(points) >= 0.005 else "0.00"
+    return f"{shown} (×{factor:.2f})".replace("-", "−")
+
+
+def _seeds_cell(results: Results, variant: Variant, method: Method, e: Evaluation) -> Cell:
+    """How many seeds stand behind the row's numbers; ``2–3 of 3`` where its cells differ."""
+    by_grid = [set(results.of(variant.name, method.label, n, e.name)) for n in variant.test]
+    counts = sorted({len(seeds) for seeds in by_grid})
+    planned = len(results.study.seeds)
+    text = "–".join(str(c) for c in dict.fromkeys((counts[0], counts[-1])))
+    listed = sorted(set().union(*by_grid))
+    note = "seeds " + ", ".join(str(s) for s in listed) if listed else ""
+    return Cell(text if counts == [planned] else f"{text} of {planned}", "value", counts[0], note=note)

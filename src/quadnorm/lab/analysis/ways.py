@@ -1,0 +1,50 @@
+"""The ways to use a trained model at another grid, as records name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+AS_TRAINED, ANCHORED, EXTENDED, NATIVE = WAYS = ("as-trained", "anchored", "extended", "native")
+
+# What older and more specific evaluations are called.
+NAMES: dict[str, tuple[str, ...]] = {
+    AS_TRAINED: ("as-trained",),
+    ANCHORED: ("anchored", "anchor-all"),
+    EXTENDED: ("extended",),
+    NATIVE: ("native", "upsample-spline"),
+}
+TITLES = {
+    AS_TRAINED: "as trained",
+    ANCHORED: "anchored after training",
+    EXTENDED: "extended after training",
+    NATIVE: "run at the training grid, interpolated",
+    "anchor-norms": "norms anchored",
+    "anchor-kernels": "all sums but the norms' anchored",
+}
+
+
+def way_of(evaluation: str) -> str | None:
+    """The way that an evaluation belongs to, or None.
+
+    >>> way_of("anchor-all"), way_of("crop-pad")
+    ('anchored', None)
+    """
+    return next((way for way, names in NAMES.items() if evaluation in names), None)
+
+
+def evaluation_for(way: str, evaluations: Iterable[str]) -> str | None:
+    """The evaluation of a study that stands for a way.
+
+    >>> evaluation_for("native", ["as-trained", "upsample-spline"])
+    'upsample-spline'
+    """
+    return next((name for name in evaluations if name in NAMES[way]), None)
+
+
+def way_title(evaluation: str) -> str:
+    """An evaluation as a reader calls it.
+
+    >>> way_title("anchor-all"), way_title("crop-pad")
+    ('anchored after training', 'crop-pad')
+    """
+    return TITLES.get(way_of(evaluation) or evaluation, evaluation)

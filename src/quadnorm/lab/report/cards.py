@@ -1,0 +1,171 @@
+"""Cards: one operator on one problem from its training grid to the farthest one, for whoever reads nothing else.
+
+Everything that is compared on a card is averaged over the same seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+
+from quadnorm.lab.analysis.comparisons import budget
+from quadnorm.lab.analysis.figures.palette import styles
+from quadnorm.lab.analysis.results import Library, Results, Seeds
+from quadnorm.lab.analysis.statistics.samples import common
+from quadnorm.lab.analysis.statistics.summaries import summarize
+from quadnorm.lab.analysis.tables.study_table import native_grid
+from quadnorm.lab.analysis.tables.table import grid_name
+from quadnorm.lab.analysis.ways import way_title
+from quadnorm.lab.studies import study_names
+from quadnorm.lab.studies.study import Variant
+
+# The studies whose cards come first; studies of the same models add to one card.
+LEADS = ("anchored-crossres", "transfer-baselines", "demo", "quadrature-everywhere", "extreme-crossres", "real-darcy")
+OPERATORS = {"fno": "FNO", "galerkin": "Galerkin Transformer", "transolver": "Transolver"}
+USUAL = ("LayerNorm", "QuadNorm", "BlendQuadNorm", "None")
+MOST_LINES = 7
+
+RowKey = tuple[str, str]  # method, way
+
+
+@dataclass(frozen=True)
+class CardLine:
+    """One method in one way of using it: errors at the training and at the far grid, in per cent."""
+
+    method: str
+    way: str
+    colour: str
+    native: float
+    far: float
+
+    @property
+    def label(self) -> str:
+        """``LayerNorm, anchored``."""
+        name = "no norm" if self.method == "None" else self.method
+        return name if self.way == "as-trained" else f"{name}, {way_title(self.way)}"
+
+    @property
+    def factor(self) -> float:
+        """Far over native."""
+        return self.far / self.native
+
+
+@dataclass(frozen=True)
+class Card:
+    """``lines`` are the usual comparisons and the smallest error of all; ``smallest`` is one of them."""
+
+    title: str
+    grids: tuple[int, int]
+    study: str
+    budget: str
+    lines: tuple[CardLine, ...]
+
+    @property
+    def route(self) -> str:
+        """``33² → 257²``."""
+        return " → ".join(grid_name(n) for n in self.grids)
+
+    @property
+    def smallest(self) -> CardLine:
+        """The smallest error at the far grid."""
+        return min(self.lines, key=lambda line: line.far)
+
+    @property
+    def sentence(self) -> str:
+        """The card in one or two sentences."""
+        native, far = (grid_name(n) for n in self.grids)
+        grown = [f"{line.factor:.2f} times ({line.label})" for line in self.lines[:3]]
+        best = self.smallest
+        return (
+            f"{self.title}, trained at {native}: at {far} the error is {', '.join(grown)} what it is at {native}. "
+            f"Smallest at {far}: {best.label}, {best.far:.2f} %."
+        )
+
+    @property
+    def top(self) -> float:
+        """The largest error, which the bars are drawn against."""
+        return max(line.far for line in self.lines)
+
+
+@dataclass
+class _Setting:
+    """Errors of one trained setting, gathered from the studies that share its models."""
+
+    study: str
+    results: Results
+    variant: Variant
+    native: dict[RowKey, Seeds]
+    far: dict[RowKey, Seeds]
+
+
+def cards(library: Library, most: int = 4) -> list[Card]:
+    """The transfer of the main settings; smoke runs learn nothing and give none."""
+    settings: dict[str, _Setting] = {}
+    for name in dict.fromkeys((*LEADS, *study_names())):
+        results = library.comparable(name)
+        if results is None:
+            continue
+        for v in results.study.variants:
+            if native_grid(v) == v.test[-1] or len(v.train) > 1:
+                continue
+            _gather(settings, name, results, v)
+    listed = [card for s in settings.values() if (card := _card(s)) is not None]
+    return listed[:most]
+
+
+def _gather(settings: dict[str, _Setting], name: str, results: Results, v: Variant) -> None:
+    native, far = native_grid(v), v.test[-1]
+    # Errors stand on one card only where everything but the method is the same.
+    key = repr((v.operator, v.operator_params, v.problem, v.problem_params, v.budget, v.train, native, far))
+    setting = settings.setdefault(key, _Setting(name, results, v, {}, {}))
+    for method in v.methods:
+        for way in results.study.evaluations:
+            a, b = (results.of(v.name, method.label, n, way.name) for n in (native, far))
+            if a and b:
+                setting.native.setdefault((method.label, way.name), a)
+                setting.far.setdefault((method.label, way.name), b)
+
+
+def same_seeds(rows: Mapping[RowKey, Seeds]) -> dict[RowKey, Seeds]:
+    """The rows on the seeds that all of them have; rows that share none with the first are left out."""
+    if not rows:
+        return {}
+    first = next(iter(rows.values()))
+    kept = {key: runs for key, runs in rows.items() if runs.keys() & first.keys()}
+    return dict(zip(kept, common(*kept.values()), strict=True))
+
+
+def _card(s: _Setting) -> Card | None:
+    far = {key: runs for key, runs in same_seeds(s.far).items() if runs}
+    lines: dict[RowKey, CardLine] = {}
+    looks = styles(list(dict.fromkeys(method for method, _ in far)))
+    for (method, way), runs in far.items():
+        at_home = {seed: e for seed, e in s.native[method, way].items() if seed in runs}
+        if at_home.keys() != runs.keys():
+            continue
+        native, moved = summarize(at_home).mean, summarize(runs).mean
+        if isfinite(native) and isfinite(moved) and native > 0:
+            lines[method, way] = CardLine(method, way, looks[method][0], native, moved)
+    if len(lines) < 2:
+        return None
+    v = s.variant
+    seeds = len(next(iter(far.values())))
+    return Card(
+        f"{OPERATORS.get(v.operator, v.operator)} on {v.problem}",
+        (native_grid(v), v.test[-1]),
+        s.study,
+        f"{s.study}: {budget(s.results, seeds)}",
+        tuple(_chosen(lines)),
+    )
+
+
+def _chosen(lines: Mapping[RowKey, CardLine]) -> list[CardLine]:
+    """LayerNorm in every way, the usual norms as trained, and the smallest of all, whatever it is."""
+    keys = [key for key in lines if key[0] == "LayerNorm" and not key[1].startswith(("anchor-norms", "anchor-kernels"))]
+    keys += [(m, "as-trained") for m in USUAL if (m, "as-trained") in lines and (m, "as-trained") not in keys]
+    if len(keys) < 2:
+        keys = list(lines)
+    smallest = min(lines, key=lambda key: lines[key].far)
+    keys = keys[:MOST_LINES]
+    return [lines[key] for key in (keys if smallest in keys else [*keys, smallest])]

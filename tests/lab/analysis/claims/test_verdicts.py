@@ -154,7 +154,7 @@ def seeded(tmp_path, name, errors):
     return Library([tmp_path])
 
 
-@pytest.mark.parametrize(("spread", "verdict"), [(0.5, REPRODUCED), (0.95, PARTLY), (1.4, CONTRADICTED)])
+@pytest.mark.parametrize(("spread", "verdict"), [(0.5, REPRODUCED), (0.85, PARTLY), (1.4, CONTRADICTED)])
 def test_spread_over_seeds(tmp_path, spread, verdict):
     z = [((7 * k) % 10 - 4.5) / 3 for k in range(10)]
     library = seeded(
@@ -163,6 +163,16 @@ def test_spread_over_seeds(tmp_path, spread, verdict):
     found = cases.steadier("transolver-helmholtz", "main", 64, (0.60, 1.21))(library)
     assert found.verdict == verdict
     assert found.measured.startswith(f"{spread * 1.009:.2f} against 1.01")  # √(Σ(k − 4.5)²/9)/3 = 3.03/3
+
+
+def test_the_least_degradation_is_sought_among_the_papers_methods(tmp_path):
+    rises = {"BlendQuadNorm": 1.0, "QuadNorm": 2.0}
+    library = desk(tmp_path, "multiarch-nonperiodic", lambda m, n, e: 3.0 + rises.get(m, 4.0) * (n > 32))
+    blend = cases.degrades_least("multiarch-nonperiodic", "poisson", 32, 128, "BlendQuadNorm")(library)
+    quad = cases.degrades_least("multiarch-nonperiodic", "poisson", 32, 128, "QuadNorm")(library)
+    assert (blend.verdict, quad.verdict) == (REPRODUCED, CONTRADICTED)
+    assert "+1.00 points" in blend.measured
+    assert "BlendQuadNorm" in quad.measured
 
 
 @pytest.mark.parametrize(("won", "verdict"), [(7, REPRODUCED), (5, PARTLY), (3, CONTRADICTED)])

@@ -309,3 +309,4 @@ def test_a_narrow_window_loses_no_name_and_no_number(tmp_path):
     assert "all anchored" in text
     assert cells_text(ERRORS["QuadNorm", 17]).replace(" ", "") in text
     assert "* training grid; name alone: as trained; 3 seeds" in text
+    assert "p-values are left out" in text

@@ -18,9 +18,10 @@ from quadnorm.lab.analysis.ways import ANCHORED, AS_TRAINED, EXTENDED, NATIVE, e
 from quadnorm.lab.studies.study import Variant
 
 LAYER, QUAD, BLEND = "LayerNorm", "QuadNorm", "BlendQuadNorm"
+AS_IT_IS = "LayerNorm, as trained"
 # Column → (method, way).
 COLUMNS: dict[str, tuple[str, str]] = {
-    "LayerNorm, as trained": (LAYER, AS_TRAINED),
+    AS_IT_IS: (LAYER, AS_TRAINED),
     "QuadNorm (paper)": (QUAD, AS_TRAINED),
     "BlendQuadNorm (paper)": (BLEND, AS_TRAINED),
     "LayerNorm, anchored": (LAYER, ANCHORED),
@@ -48,39 +49,52 @@ class Reach:
 
 
 def reaches(library: Library) -> list[Reach]:
-    """Every setting with LayerNorm and at least one other column; of studies that share models, the fullest."""
-    by_setting: dict[str, Reach] = {}
+    """Every setting with LayerNorm and at least one other column; studies that share models add to one setting."""
+    gathered: dict[str, _Gathered] = {}
     for results in library.all_comparable():
         for v in results.study.variants:
-            reach = _reach(results, v)
-            if reach is None:
+            if native_grid(v) == v.test[-1]:
                 continue
             key = repr((v.operator, v.operator_params, v.problem, v.problem_params, v.budget, v.train, v.test[-1]))
-            kept = by_setting.get(key)
-            if kept is None or (len(reach.far), reach.seeds) > (len(kept.far), kept.seeds):
-                by_setting[key] = reach
-    return sorted(by_setting.values(), key=lambda r: (r.operator, r.problem, r.grids))
+            setting = gathered.setdefault(key, _Gathered(results, v, {}, {}))
+            setting.native |= results.of(v.name, LAYER, native_grid(v))
+            for head, runs in _columns(results, v).items():
+                setting.far.setdefault(head, {}).update(runs)
+    listed = [reach for setting in gathered.values() if (reach := _reach(setting)) is not None]
+    return sorted(listed, key=lambda r: (r.operator, r.problem, r.grids))
 
 
-def _reach(results: Results, v: Variant) -> Reach | None:
-    native, far = native_grid(v), v.test[-1]
-    if native == far:
-        return None
+@dataclass
+class _Gathered:
+    """A setting before its seeds are made equal; named after the first study that has it."""
+
+    results: Results
+    variant: Variant
+    native: Seeds
+    far: dict[str, Seeds]
+
+
+def _columns(results: Results, v: Variant) -> dict[str, Seeds]:
     names = [e.name for e in results.study.evaluations]
     columns: dict[str, Seeds] = {}
     for head, (method, way) in COLUMNS.items():
         evaluation = evaluation_for(way, names)
-        runs = results.of(v.name, method, far, evaluation) if evaluation else {}
+        runs = results.of(v.name, method, v.test[-1], evaluation) if evaluation else {}
         if runs:
             columns[head] = runs
-    at_home = results.of(v.name, LAYER, native)
-    if not at_home or "LayerNorm, as trained" not in columns or len(columns) < 2:
+    return columns
+
+
+def _reach(setting: _Gathered) -> Reach | None:
+    ordered = {head: setting.far[head] for head in COLUMNS if head in setting.far}
+    if not setting.native or AS_IT_IS not in ordered or len(ordered) < 2:
         return None
-    home, *others = common(at_home, *columns.values())
+    home, *others = common(setting.native, *ordered.values())
     if not home:
         return None
-    by_column = dict(zip(columns, others, strict=True))
-    return Reach(results.study.name, results.study.preset, v.operator, v.problem, (native, far), home, by_column)
+    v, study = setting.variant, setting.results.study
+    by_column = dict(zip(ordered, others, strict=True))
+    return Reach(study.name, study.preset, v.operator, v.problem, (native_grid(v), v.test[-1]), home, by_column)
 
 
 def reach_table(library: Library) -> Table:

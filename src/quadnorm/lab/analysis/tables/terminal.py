@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def terminal(table: Table, console: Any = None) -> None:
     """Print with rich: the measured value, and below it in grey what the paper prints.
 
-    In a window too narrow for it a table drops spaces, the use of a model goes below the method, and a count of seeds
-    that is the same for all goes below the table.
+    In a window too narrow for it a table drops spaces and p-values, the use of a model goes below the method, and a
+    count of seeds that is the same for all goes below the table.
     """
     try:
         from rich.console import Console
@@ -60,11 +60,12 @@ def plain(table: Table, width: int) -> str:
 def _key(panel: Panel) -> str:
     """What a narrow table leaves out."""
     parts = ["* training grid"] if any(" native" in head for head in panel.columns) else []
+    left_out = ["p-values are left out"] if "p" in panel.columns else []
     if _uses(panel):
         parts.append(f"name alone: {panel.rows[0][1].text}")
     if (seeds := _same_seeds(panel)) is not None:
         parts.append(f"{seeds} seeds" if seeds != "1" else "1 seed")
-    return "; ".join(parts)
+    return "; ".join(parts + left_out)
 
 
 def _uses(panel: Panel) -> bool:
@@ -91,7 +92,7 @@ def _grid(panel: Panel, narrow: bool) -> Any:
     last = len(panel.columns) - (narrow and _same_seeds(panel) is not None)
     # A method's several uses: a column of their own, or in a narrow window lines below its name.
     uses = _uses(panel)
-    columns = [k for k in range(last) if not (narrow and uses and k == 1)]
+    columns = [k for k in range(last) if not (narrow and (panel.columns[k] == "p" or (uses and k == 1)))]
     for k in columns:
         head = escape(panel.columns[k]).replace(" (paper", "\n(paper")
         grid.add_column(_tight(head) if narrow else head, justify="left" if k < panel.text_columns else "right")

@@ -1,6 +1,7 @@
 """The kinds of evidence that claims are judged by. Each function returns a case: records in, one finding out."""
 
 from quadnorm.lab.analysis.claims.cases.degradations import (
+    degrades_least,
     degrades_less,
     factor_below,
     power_law,
@@ -17,6 +18,7 @@ __all__ = [
     "best",
     "better",
     "bias_factor",
+    "degrades_least",
     "degrades_less",
     "effect_size",
     "equivalent",

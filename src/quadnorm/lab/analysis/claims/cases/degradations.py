@@ -49,6 +49,29 @@ def degrades_less(
     return case
 
 
+def degrades_least(study: str, variant: str, native: int, far: int, method: str) -> Case:
+    """``method`` has the smallest mean degradation of the paper's methods, on the seeds that all of them have."""
+    kind = "smallest mean degradation on common seeds"
+
+    def case(library: Library) -> Finding:
+        text = f"{method} degrades least, {_route(native, far)}"
+        labels = [m.label for m in library.results(study).study.variant(variant).methods if m.row]
+        by_method = {m: r for m in labels if (r := rise_of(library, study, variant, m, native, far))}
+        if method not in by_method or len(by_method) < 2:
+            return not_run(study, text, kind)
+        shared = dict(zip(by_method, common(*by_method.values()), strict=True))
+        means = {m: mean for m, r in shared.items() if r and isfinite(mean := summarize(r).mean)}
+        where = source(library, study, len(shared[method]))
+        if method not in means:
+            return Finding(PARTLY, "no seeds in common, or a run failed", text, where, kind=kind)
+        least = min(means, key=lambda m: means[m])
+        shown = minus(f"{least} least, {means[least]:+.2f} points; {method} {means[method]:+.2f}")
+        shown = minus(f"{method} least, {means[method]:+.2f} points") if least == method else shown
+        return Finding(REPRODUCED if least == method else CONTRADICTED, shown, text, where, kind=kind)
+
+    return case
+
+
 def rises_by(study: str, variant: str, native: int, far: int, method: str, claimed: float) -> Case:
     """The method's error grows by ``claimed`` per cent of its native value."""
     kind = "relative degradation, paired t"

@@ -130,13 +130,12 @@ def _read_run(
         return {}, {}
     if record.get("format") != FORMAT:
         raise ValueError(f"{folder}: the record has format {record.get('format')!r}, this version reads {FORMAT}")
-    metric = "weighted" if study.metrics[0].startswith("weighted") else "plain"
     measured = {}
     for evaluation in study.evaluations:
         for grid in run.variant.test:
             stored = read(evaluation_file(folder, evaluation.name, grid))
             if stored is not None:
-                values = [nan if v is None else 100 * float(v) for v in stored[metric]]
+                values = [nan if v is None else 100 * float(v) for v in stored[study.metric]]
                 measured[evaluation.name, grid] = sum(values) / len(values)
     return record, measured
 

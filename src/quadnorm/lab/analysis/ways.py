@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 AS_TRAINED, ANCHORED, EXTENDED, NATIVE = WAYS = ("as-trained", "anchored", "extended", "native")
 
-# What older and more specific evaluations are called.
+# The names of evaluations that stand for each way.
 NAMES: dict[str, tuple[str, ...]] = {
     AS_TRAINED: ("as-trained",),
     ANCHORED: ("anchored", "anchor-all"),
     EXTENDED: ("extended",),
-    NATIVE: ("native", "upsample-spline"),
+    NATIVE: ("native",),
 }
 TITLES = {
     AS_TRAINED: "as trained",
@@ -35,8 +35,8 @@ def way_of(evaluation: str) -> str | None:
 def evaluation_for(way: str, evaluations: Iterable[str]) -> str | None:
     """The evaluation of a study that stands for a way.
 
-    >>> evaluation_for("native", ["as-trained", "upsample-spline"])
-    'upsample-spline'
+    >>> evaluation_for("anchored", ["as-trained", "anchor-all"])
+    'anchor-all'
     """
     return next((name for name in evaluations if name in NAMES[way]), None)
 

@@ -14,7 +14,6 @@ from math import ceil, floor, isfinite, log2, log10
 from quadnorm.lab.analysis.figures.palette import styles
 from quadnorm.lab.analysis.results import Results
 from quadnorm.lab.analysis.statistics.summaries import Summary, summarize
-from quadnorm.lab.analysis.tables.study_table import spread_kind
 from quadnorm.lab.analysis.tables.table import grid_name
 from quadnorm.lab.report.markers import marker_path
 from quadnorm.lab.studies.study import Variant
@@ -52,7 +51,7 @@ def curves_of(results: Results, variant: Variant) -> list[Curve]:
     """Every method and way that has a finite error somewhere."""
     study = results.study
     looks = styles([m.label for m in variant.methods])
-    kind = spread_kind(study, variant)
+    kind = study.spread(variant)
     curves = []
     for method in variant.methods:
         for k, e in enumerate(study.evaluations):

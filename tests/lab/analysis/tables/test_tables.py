@@ -15,11 +15,11 @@ from scipy import stats
 
 from quadnorm.lab.analysis.results import Library, load_results
 from quadnorm.lab.analysis.tables import Table, study_table
-from quadnorm.lab.studies import Budget, Desk, Evaluation, Method, Study, Variant, study
+from quadnorm.lab.studies import Budget, Desk, Method, Study, Variant, Way, study
 from quadnorm.lab.studies.study import AS_TRAINED
 from tests.lab.analysis.synthetic_records import write_records
 
-ANCHORED = Evaluation("anchor-all", "all anchored", anchor="all")
+ANCHORED = Way("anchor-all", "all anchored", "anchored", "all")
 
 
 def small_study(**changes) -> Study:
@@ -138,8 +138,8 @@ def test_the_papers_values_stand_at_the_grid_they_belong_to(tmp_path):
     """The desk preset halves the grids of this study: 128² stands for the paper's 256², whose value is 4.07 ± 0.17."""
     s = study("real-darcy-crossres").at("desk")
     table = study_table(s, tmp_path)
-    assert table.panels[0].columns[1:4] == ("32² native (paper 64²)", "64² (paper 128²)", "128² (paper 256²)")
-    row = cells(table, "QuadNorm")
+    assert table.panels[0].columns[2:5] == ("32² native (paper 64²)", "64² (paper 128²)", "128² (paper 256²)")
+    row = cells(study_table(replace(s, evaluations=(AS_TRAINED,)), tmp_path), "QuadNorm")
     assert row["128² (paper 256²)"].paper.text == "4.07 ± 0.17"
     assert row["32² → 210²"].paper.text == "+0.78 (×1.23)"  # 4.16 − 3.38, 4.16/3.38
     assert any("compare methods with each other" in note for note in table.notes)
@@ -254,7 +254,7 @@ def test_markdown_latex_and_terminal_escape_every_name(tmp_path):
 
 
 def test_csv_gives_back_the_numbers_at_full_precision(tmp_path):
-    s = study("extreme-crossres").at("paper")
+    s = replace(study("extreme-crossres").at("paper"), evaluations=(AS_TRAINED,))
     write_records(s, tmp_path)
     table = study_table(s, tmp_path)
     rows = {row["method"]: row for row in csv.DictReader(io.StringIO(table.csv()))}

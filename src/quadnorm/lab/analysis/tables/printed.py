@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from quadnorm.lab.studies.paper import Cell as PrintedCell
-from quadnorm.lab.studies.paper import Panel as PrintedPanel
-from quadnorm.lab.studies.paper import Table as PrintedTable
+from quadnorm.lab.studies.paper import PrintedCell, PrintedPanel, PrintedTable
 
 __all__ = ["PrintedCell", "PrintedPanel", "PrintedRow", "PrintedTable", "named_rows"]
 

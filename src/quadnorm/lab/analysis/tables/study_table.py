@@ -12,8 +12,7 @@ from quadnorm.lab.analysis.statistics.samples import common
 from quadnorm.lab.analysis.statistics.summaries import best_or_tied, degradation, summarize
 from quadnorm.lab.analysis.tables.printed import PrintedCell
 from quadnorm.lab.analysis.tables.table import Cell, Panel, Table, grid_name, p_text, summary_cell
-from quadnorm.lab.studies import paper_table
-from quadnorm.lab.studies.study import Evaluation, Method, Study, Variant
+from quadnorm.lab.studies.study import Method, Study, Variant, Way
 
 SPREADS = {"ci95": "95 % confidence interval", "std": "standard deviation"}
 BASELINE = "LayerNorm"
@@ -63,7 +62,7 @@ def _caption(results: Results) -> str:
     paper = "; below it, the paper's value" if any(v.label for v in study.variants) else ""
     if len(results.seeds) == 1:
         return f"Relative L² error in %, one seed: no interval and no test{paper}. Bold: the smallest of its column."
-    kinds = dict.fromkeys(spread_kind(study, v) for v in study.variants)
+    kinds = dict.fromkeys(study.spread(v) for v in study.variants)
     spread = " or ".join(SPREADS[kind] for kind in kinds)
     if len(kinds) > 1:
         spread += " (as the paper prints each table)"
@@ -80,12 +79,6 @@ def _caption(results: Results) -> str:
 def command(study: Study) -> str:
     """What to type to run a study."""
     return f"quadnorm study run {study.name} --preset {study.preset}"
-
-
-def spread_kind(study: Study, variant: Variant) -> str:
-    """``ci95`` or ``std``: what stands after ±, as in the paper's own table of this setting."""
-    printed = paper_table(variant.label).spread if variant.label else None
-    return printed if printed in SPREADS else study.statistic
 
 
 def native_grid(variant: Variant) -> int:
@@ -124,7 +117,7 @@ def _panel(results: Results, variant: Variant) -> Panel:
     native, far = native_grid(variant), variant.test[-1]
     full = printed_variant(study, variant)
     printed = full.printed()
-    kind = spread_kind(study, variant)
+    kind = study.spread(variant)
     tests = baseline_tests(results, variant)
     heads = ["method"] + (["used"] if several else [])
     for n, theirs in zip(variant.test, full.test, strict=True):
@@ -216,7 +209,7 @@ def _degradation(
     results: Results,
     variant: Variant,
     method: Method,
-    e: Evaluation,
+    e: Way,
     native: int,
     far: int,
     printed: Mapping[int, PrintedCell],
@@ -241,11 +234,11 @@ def _rise(points: float, factor: float) -> str:
     return f"{shown} (×{factor:.2f})".replace("-", "−")
 
 
-def _seeds_cell(results: Results, variant: Variant, method: Method, e: Evaluation) -> Cell:
+def _seeds_cell(results: Results, variant: Variant, method: Method, e: Way) -> Cell:
     """How many seeds stand behind the row's numbers; ``2–3 of 3`` where its cells differ."""
     by_grid = [set(results.of(variant.name, method.label, n, e.name)) for n in variant.test]
     counts = sorted({len(seeds) for seeds in by_grid})
-    planned = len(results.study.seeds)
+    planned = len(results.study.seeds_of(method))
     text = "–".join(str(c) for c in dict.fromkeys((counts[0], counts[-1])))
     listed = sorted(set().union(*by_grid))
     note = "seeds " + ", ".join(str(s) for s in listed) if listed else ""

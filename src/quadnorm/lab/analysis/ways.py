@@ -15,9 +15,9 @@ NAMES: dict[str, tuple[str, ...]] = {
 }
 TITLES = {
     AS_TRAINED: "as trained",
-    ANCHORED: "anchored after training",
-    EXTENDED: "extended after training",
-    NATIVE: "run at the training grid, interpolated",
+    ANCHORED: "anchored",
+    EXTENDED: "extended",
+    NATIVE: "run at the training grid",
     "anchor-norms": "norms anchored",
     "anchor-kernels": "all sums but the norms' anchored",
 }
@@ -45,6 +45,6 @@ def way_title(evaluation: str) -> str:
     """An evaluation as a reader calls it.
 
     >>> way_title("anchor-all"), way_title("crop-pad")
-    ('anchored after training', 'crop-pad')
+    ('anchored', 'crop-pad')
     """
     return TITLES.get(way_of(evaluation) or evaluation, evaluation)

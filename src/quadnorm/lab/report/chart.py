@@ -95,18 +95,19 @@ def chart(results: Results, variant: Variant, width: int = WIDTH) -> str:
         bounded = max(value, ticks[0])  # no error is below 0, whatever its interval
         return TOP + (height - TOP - BOTTOM) * (1 - _share(scale(bounded), scale(ticks[0]), scale(ticks[-1])))
 
-    parts = [
-        f'<line class="rule" x1="{LEFT}" x2="{right}" y1="{y(t):.1f}" y2="{y(t):.1f}"/>'
-        f'<text class="tick" x="{LEFT - 6}" y="{y(t) + 4:.1f}" text-anchor="end">{t:g}</text>'
-        for t in ticks
-    ]
+    parts = []
+    for t in ticks:
+        unit = " %" if t == ticks[-1] else ""
+        parts.append(
+            f'<line class="rule" x1="{LEFT}" x2="{right}" y1="{y(t):.1f}" y2="{y(t):.1f}"/>'
+            f'<text class="tick" x="{LEFT - 6}" y="{y(t) + 4:.1f}" text-anchor="end">{t:g}{unit}</text>'
+        )
     for n in grids:
         mark = " trained" if n in variant.train else ""
         where = f'x="{x[n]:.1f}" y="{height - BOTTOM + 18}" text-anchor="middle"'
         parts.append(f'<text class="tick{mark}" {where}>{grid_name(n)}</text>')
     parts.append(
         f'<text class="axis" x="{(LEFT + right) / 2:.0f}" y="{height - 6}" text-anchor="middle">test grid</text>'
-        f'<text class="axis" x="{LEFT - 40}" y="{TOP - 2}">%</text>'
     )
     label_heights = _spread_out([y(curve.points[-1][1].mean) for curve in curves], TOP + 4, height - BOTTOM + 4)
     for curve, label_y in zip(curves, label_heights, strict=True):

@@ -100,22 +100,23 @@ def _reach(setting: _Gathered) -> Reach | None:
 def reach_table(library: Library) -> Table:
     """The settings as rows, with intervals; bold is the smallest of a row and what a paired test ties with it."""
     rows = []
-    wins = dict.fromkeys(COLUMNS, 0)
     listed = reaches(library)
+    columns = [head for head in COLUMNS if any(head in r.far for r in listed)]
+    wins = dict.fromkeys(columns, 0)
     for r in listed:
         best = best_or_tied(dict(r.far))
         if len(best) == len(r.far):
             best = frozenset()
         for head in best:
             wins[head] += 1
-        grids = " → ".join(grid_name(n) for n in r.grids)
+        grids = "\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}".join(grid_name(n) for n in r.grids)
         cells = [Cell(r.operator), Cell(r.problem), Cell(grids), summary_cell(summarize(r.native))]
-        for head in COLUMNS:
+        for head in columns:
             runs = r.far.get(head)
             cells.append(summary_cell(summarize(runs), head in best) if runs else Cell("—", "missing"))
         cells.append(Cell(f"{r.seeds}, {r.preset}", "value", r.seeds, note=r.study))
         rows.append(tuple(cells))
-    heads = ("operator", "problem", "grids", "LayerNorm, native", *COLUMNS, "seeds")
+    heads = ("operator", "problem", "grids", "LayerNorm, native", *columns, "seeds")
     notes = [_wins_note(wins, len(listed))] if listed else []
     return Table(
         "reach",

@@ -134,7 +134,8 @@ def _read_run(
     for evaluation in study.evaluations:
         for grid in run.variant.test:
             stored = read(evaluation_file(folder, evaluation.name, grid))
-            if stored is not None:
+            # Errors of other weights than the record's are those of an older run of the same name.
+            if stored is not None and stored.get("weights") == record.get("weights"):
                 values = [nan if v is None else 100 * float(v) for v in stored[study.metric]]
                 measured[evaluation.name, grid] = sum(values) / len(values)
     return record, measured

@@ -8,7 +8,8 @@
 ``prediction@WAY@GRID``      the model's output in one way of using it (``as-trained``, …)
 ===========================  ==================================================================
 
-``audit.json``: ``resolutions``, and ``leaks`` with name, kind, introduced and order of each module, largest first.
+``audit.json``, sealed as records are: ``resolutions``, and ``leaks`` with name, kind, introduced and order of each
+module, largest first.
 """
 
 from __future__ import annotations

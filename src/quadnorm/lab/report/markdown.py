@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from quadnorm._files import write_atomic
 from quadnorm.lab.analysis.claims.contradictions import CONTRADICTIONS
 from quadnorm.lab.analysis.claims.verdicts import NOT_RUN, VERDICTS, Judged, judge_all
 from quadnorm.lab.analysis.results import Library
@@ -16,7 +17,6 @@ from quadnorm.lab.analysis.tables.study_table import table_of
 from quadnorm.lab.analysis.tables.text import escaped
 from quadnorm.lab.report.cards import OPERATORS, cards
 from quadnorm.lab.report.overview import counts
-from quadnorm.training.atomic import write_atomic
 
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 COMMAND = "quadnorm report RESULTS --markdown docs/results.md --readme README.md"

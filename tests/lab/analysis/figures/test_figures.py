@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from quadnorm._files import sealed
 from quadnorm.lab.analysis.figures import fields, transfer
 from quadnorm.lab.analysis.figures import registry as figures
 from quadnorm.lab.analysis.figures.palette import styles
@@ -92,7 +93,7 @@ def test_a_figure_that_fails_says_why_and_is_tried_once(tmp_path, monkeypatch):
 def test_stored_fields_that_cannot_be_read_cost_their_figure_only(tmp_path):
     for folder in write_records(study("demo").at("desk"), tmp_path, test=1):
         (folder / "fields.npz").write_bytes(b"not arrays")
-        (folder / "audit.json").write_text('{"leaks": 3}')
+        (folder / "audit.json").write_bytes(sealed({"leaks": 3}))
     figure, why = attempt("prediction", Library([tmp_path]))
     assert figure is None
     assert "fields.npz is damaged" in why

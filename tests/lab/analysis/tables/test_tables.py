@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 from scipy import stats
 
+from quadnorm._files import read_sealed, sealed
 from quadnorm.lab.analysis.results import Library, load_results
 from quadnorm.lab.analysis.tables import Table, study_table
 from quadnorm.lab.studies import Budget, Desk, Method, Study, Variant, Way, study
@@ -188,7 +189,7 @@ def test_damaged_records_are_named_and_the_rest_is_shown(tmp_path):
 def test_unknown_fields_in_records_do_no_harm(tmp_path):
     for folder in write_records(small_study(), tmp_path, known, colour="blue", environment={"new": {"deep": [1]}}):
         path = folder / "evaluations" / "as-trained@9.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), "mood": "good"}))
+        path.write_bytes(sealed({**read_sealed(path), "mood": "good"}))
     assert study_table(small_study(), tmp_path).missing == 0
 
 

@@ -12,6 +12,7 @@ from quadnorm._files import sealed, write_atomic
 from quadnorm.lab.analysis.results import printed_variant
 from quadnorm.lab.analysis.statistics.paired import std_from_interval
 from quadnorm.lab.studies import paper_table
+from quadnorm.lab.studies.pictures import audit_file, picture_file
 from quadnorm.lab.studies.records import FORMAT, folder_of, task_of, write_evaluation, write_record
 from quadnorm.lab.studies.study import Run, Study, Variant
 
@@ -67,21 +68,22 @@ def write_fields(study: Study, root: Path, methods: tuple[str, ...]) -> None:
     for run in study.runs():
         if run.seed == study.seeds[0] and run.method.label in methods:
             folder = folder_of(root, task_of(run, study.evaluations))
-            arrays = {}
+            (folder / "pictures").mkdir(exist_ok=True)
             for n in run.variant.test:
                 t = np.linspace(0, 1, n)
-                target = np.sin(np.pi * t)[:, None] * np.sin(2 * np.pi * t)
-                arrays |= {f"input@{n}": np.exp(target)[None], f"target@{n}": target[None]}
+                truth = np.sin(np.pi * t)[:, None] * np.sin(2 * np.pi * t)
                 for k, e in enumerate(study.evaluations):
                     size = (0.1 if run.method.label == "LayerNorm" else 0.05) / (1 + k)
-                    arrays[f"prediction@{e.name}@{n}"] = (target + size * np.cos(9 * t)[:, None])[None]
-            np.savez(folder / "fields.npz", **arrays)
+                    error = np.broadcast_to(size * np.cos(9 * t)[:, None], truth.shape)
+                    np.savez(
+                        picture_file(folder, e.name, n), x=np.exp(truth), truth=truth, error=error, weights="weights"
+                    )
             leaks = [
                 {"name": "blocks.0.norm", "kind": "LayerNorm", "introduced": 0.02, "order": 1.0},
                 {"name": "blocks.0.spectral", "kind": "SpectralConv", "introduced": 0.01, "order": None},
             ]
-            audit = {"resolutions": list(run.variant.test[:3]), "leaks": leaks}
-            write_atomic(folder / "audit.json", sealed(audit), "the audit")
+            audit = {"weights": "weights", "grids": list(run.variant.test[:3]), "leaks": leaks}
+            write_atomic(audit_file(folder), sealed(audit), "the audit")
 
 
 def write_records(

@@ -5,6 +5,7 @@ Each file is read once. A damaged or mixed record is reported in ``Results.probl
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -116,8 +117,9 @@ def load_results(
 
 def _folder_of_run(roots: Sequence[Path], key: str) -> Path | None:
     """The run's folder in the first root with a finished record, else in the first root that has one at all."""
-    started = [folder for root in roots if (folder := root / "runs" / key).is_dir()]
-    finished = [folder for folder in started if (folder / "record.json").exists()]
+    # os.path, because pathlib raises for folders that may not be read; these are reported where their files are.
+    started = [folder for root in roots if os.path.isdir(folder := root / "runs" / key)]
+    finished = [folder for folder in started if os.path.exists(folder / "record.json")]
     return next(iter(finished or started), None)
 
 

@@ -15,6 +15,7 @@ from quadnorm.lab.analysis.figures.registry import DRAWINGS, attempt, draw, draw
 from quadnorm.lab.analysis.figures.style import INK, inline_svg, save
 from quadnorm.lab.analysis.results import Library
 from quadnorm.lab.studies import study, study_names
+from quadnorm.lab.studies.pictures import audit_file, picture_file
 from tests import ROOT
 from tests.lab.analysis.synthetic_records import write_fields, write_records
 
@@ -92,11 +93,13 @@ def test_a_figure_that_fails_says_why_and_is_tried_once(tmp_path, monkeypatch):
 
 def test_stored_fields_that_cannot_be_read_cost_their_figure_only(tmp_path):
     for folder in write_records(study("demo").at("desk"), tmp_path, test=1):
-        (folder / "fields.npz").write_bytes(b"not arrays")
-        (folder / "audit.json").write_bytes(sealed({"leaks": 3}))
+        (folder / "pictures").mkdir()
+        n = study("demo").at("desk").variants[0].test[-1]
+        picture_file(folder, "as-trained", n).write_bytes(b"not arrays")
+        audit_file(folder).write_bytes(sealed({"leaks": 3}))
     figure, why = attempt("prediction", Library([tmp_path]))
     assert figure is None
-    assert "fields.npz is damaged" in why
+    assert f"as-trained@{n}.npz is damaged" in why
     assert "audit.json lacks what this version reads" in attempt("audit", Library([tmp_path]))[1]
 
 
@@ -104,9 +107,10 @@ def test_fields_of_two_instances_are_not_shown_side_by_side(tmp_path):
     s = study("galerkin-elasticity-4x").at("desk")
     folders = write_records(s, tmp_path, test=1)
     write_fields(s, tmp_path, ("LayerNorm", "QuadNorm"))
-    path = next(f for f in folders if "quad" in f.name) / "fields.npz"
+    path = picture_file(next(f for f in folders if "quad" in f.name), "as-trained", s.variants[0].test[-1])
     with np.load(path) as stored:
-        np.savez(path, **{k: v + 1.0 * k.startswith("target") for k, v in stored.items()})
+        arrays = dict(stored)
+    np.savez(path, **{**arrays, "truth": arrays["truth"] + 1.0})
     assert "another test instance" in attempt("elasticity-4x-qualitative", Library([tmp_path]))[1]
 
 

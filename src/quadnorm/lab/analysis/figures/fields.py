@@ -11,17 +11,17 @@ from quadnorm.lab.analysis.comparisons import here
 from quadnorm.lab.analysis.figures.style import INK, sheet, style
 from quadnorm.lab.analysis.figures.transfer import source
 from quadnorm.lab.analysis.results import Library, RecordedRun, Results
-from quadnorm.lab.analysis.stored import AUDIT, FIELDS, Array, FieldSample, load_audit, load_sample
+from quadnorm.lab.analysis.stored import Array, FieldSample, load_audit, load_sample
 from quadnorm.lab.analysis.tables.table import grid_name
 
 SHOWN_WAYS = ("as-trained", "anchor-all", "anchored", "extended", "native")
 
 
-def run_with(results: Results, variant: str, method: str, file: str) -> RecordedRun | None:
-    """The first finished run of a method that stored this file."""
+def run_with_pictures(results: Results, variant: str, method: str) -> RecordedRun | None:
+    """The first finished run of a method that stored fields or an audit."""
     for r in results.runs:
         named = (r.run.variant.name, r.run.method.label) == (variant, method)
-        if named and r.status == "done" and (r.folder / file).exists():
+        if named and r.status == "done" and (r.folder / "pictures").is_dir():
             return r
     return None
 
@@ -35,7 +35,7 @@ def prediction(library: Library) -> Any | None:
     ways = [e for e in results.study.evaluations if e.name in SHOWN_WAYS]
     named: dict[str, tuple[Path, str]] = {}
     for method in ("LayerNorm", "QuadNorm"):
-        run = run_with(results, v.name, method, FIELDS)
+        run = run_with_pictures(results, v.name, method)
         if run is not None:
             named |= {(f"{method}, {e.label}" if len(ways) > 1 else method): (run.folder, e.name) for e in ways}
     sample = load_sample(named, v.test[-1])
@@ -79,12 +79,12 @@ def _compared(library: Library, study: str, grid: int) -> FieldSample | None:
     if results is None:
         return None
     way = results.study.evaluations[0].name
-    runs = {m: r for m in ("LayerNorm", "QuadNorm") if (r := run_with(results, "main", m, FIELDS)) is not None}
+    runs = {m: r for m in ("LayerNorm", "QuadNorm") if (r := run_with_pictures(results, "main", m)) is not None}
     if len(runs) < 2:
         return None
-    return load_sample(
-        {m: (r.folder, way) for m, r in runs.items()}, here(results, results.study.variant("main"), grid)
-    )
+    measured_at = here(results, results.study.variant("main"), grid)
+    sample = load_sample({m: (r.folder, way) for m, r in runs.items()}, measured_at)
+    return sample if sample is not None and len(sample.predictions) == 2 else None
 
 
 def varcoeff(library: Library) -> Any | None:
@@ -161,7 +161,7 @@ def audit_drift(library: Library) -> Any | None:
     results = source(library, "demo", "anchored-crossres", "extreme-crossres")
     if results is None:
         return None
-    run = run_with(results, results.study.variants[0].name, "LayerNorm", AUDIT)
+    run = run_with_pictures(results, results.study.variants[0].name, "LayerNorm")
     audit = load_audit(run.folder) if run is not None else None
     if audit is None or not audit.leaks:
         return None
@@ -176,7 +176,7 @@ def audit_drift(library: Library) -> Any | None:
         for k, leak in enumerate(leaks):
             text = f"{values[k]:.2g} %" + (f", order {leak.order:.1f}" if leak.order is not None else "")
             axis.annotate(text, (values[k], k), (3, 0), textcoords="offset points", va="center", fontsize=6.5)
-        first, last = audit.resolutions[0], audit.resolutions[-1]
+        first, last = audit.grids[0], audit.grids[-1]
         axis.set_xlabel(f"introduced between {grid_name(first)} and {grid_name(last)}, %")
         axis.set_xlim(right=1.35 * max(values))
         return figure

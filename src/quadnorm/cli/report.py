@@ -10,7 +10,7 @@ from quadnorm.cli.terminal import say
 
 def report(
     records: Annotated[
-        list[Path] | None, typer.Argument(help="Folders of records, as study run makes them; default: results.")
+        list[Path] | None, typer.Argument(help="Folders of records, or packs of them; default: results.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write, or a folder for it.")] = Path(
         "report.html"
@@ -31,9 +31,15 @@ def report(
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Write one self-contained page from records: tables beside the paper's, figures, claims. Trains nothing."""
-    from quadnorm.lab.report import build_report, library_of
+    import tempfile
 
-    library = library_of(records or [Path("results")])
+    from quadnorm.lab.report import build_report, library_of
+    from quadnorm.lab.studies.pack import unpack
+
+    given = records or [Path("results")]
+    unpacked = tempfile.TemporaryDirectory()  # until the process ends: figures read from it
+    folders = [unpack(p, Path(unpacked.name) / str(k)) if p.is_file() else p for k, p in enumerate(given)]
+    library = library_of(folders)
     target = build_report(library, out, compare or None)
     say(target)
     if files is not None:

@@ -89,11 +89,17 @@ def run(
     use_dask: Annotated[bool, typer.Option("--dask", help="A local Dask cluster instead of plain processes.")] = False,
     resume: Annotated[bool, typer.Option(help="Go on with what was stopped; --no-resume starts it again.")] = True,
     allow_mixed: Annotated[bool, typer.Option(help="Show records of different code versions side by side.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would run: data, memory and time of each run.")
+    ] = False,
 ) -> None:
     """Run a study: train and evaluate what is missing. Stop it at any time; it goes on when called again."""
     from quadnorm.lab.studies.runner import run_study, start_again
 
     s = _study(name, changes, preset, seeds, method, threads)
+    if dry_run:
+        _dry_run(s, workers)
+        return
     if not resume:
         start_again(s, out)
     with stoppable(f"stopped; run it again to go on with the records in {out}"), _progress(s, out) as on_progress:
@@ -117,6 +123,35 @@ def show(
     if not (out / "runs").is_dir():
         raise FileNotFoundError(f"no records in {out}; make them with: quadnorm study run {name} --out {out}")
     _show(_study(name, changes, preset, seeds, method, threads), out, allow_mixed)
+
+
+@app.command()
+def pack(
+    results: Annotated[Path, typer.Argument(help="Folder of records, as study run makes it.")],
+    file: Annotated[Path, typer.Argument(help="The file to write, such as results/desk.tar.xz.")],
+) -> None:
+    """Pack finished runs into one small file, without weights; `quadnorm report FILE` reads it."""
+    from quadnorm.lab.studies.pack import pack as pack_records
+
+    count = pack_records(results, file)
+    say(f"{count} runs in {file}, {file.stat().st_size / 2**20:.1f} MiB")
+
+
+def _dry_run(s: Any, workers: int | None) -> None:
+    """What every variant of a study would take, one line each, and the whole on several numbers of workers."""
+    from quadnorm.lab.studies import estimate
+    from quadnorm.lab.studies.estimate import needs
+
+    rows = [
+        (n.variant, str(n.runs), f"{n.data / 2**30:.2f} GiB", f"{n.memory / 2**30:.2f} GiB", f"{n.hours:.2f} h")
+        for n in needs(s)
+    ]
+    table(
+        f"{s.name}, {s.preset} preset", ["variant", "runs", "data of a run", "memory of a run", "time of a run"], rows
+    )
+    cost = estimate(s)
+    for count in dict.fromkeys((workers or 2, 8, 32)):
+        say(f"{cost.runs} runs on {count} workers of one thread: about {cost.minutes(count) / 60:.1f} hours")
 
 
 def _show(s: Any, out: Path, allow_mixed: bool) -> None:

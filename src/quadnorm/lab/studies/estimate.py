@@ -1,6 +1,6 @@
 """What a study costs before it runs: counted steps times measured seconds, every constant in one place."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from quadnorm.lab.studies.study import Study, Variant
 
@@ -111,3 +111,44 @@ def _step(v: Variant, n: int) -> float:
 def _passes(v: Variant, route: str) -> float:
     """Step-seconds of one batch over the test grids; a route through the training grid costs what that grid costs."""
     return sum(_step(v, n if route == "direct" else max(v.train)) for n in v.test)
+
+
+# Fields (batch, width, N) in float32 that one layer keeps for the backward pass, counted at 64²; doubled below for what
+# the backward pass itself holds.
+KEPT_FIELDS = {"fno": 4.5, "galerkin": 9.6, "transolver": 4.5}
+PROCESS = 0.5 * 2**30  # bytes of Python and torch before anything is loaded
+
+
+@dataclass(frozen=True)
+class Need:
+    """What one run of a variant takes: ``data`` and ``memory`` in bytes, ``hours`` on one thread; and how many runs."""
+
+    variant: str
+    runs: int
+    data: float
+    memory: float
+    hours: float
+
+
+def needs(study: Study) -> tuple[Need, ...]:
+    """What the runs of each variant take.
+
+    Data are the fields in memory at the training grids, two channels in float32; memory adds the process and what a
+    training step keeps.
+
+    >>> from quadnorm.lab.studies import study
+    >>> (need,) = needs(study("tost"))
+    >>> need.runs, round(need.data / 2**20)
+    (20, 31)
+    """
+    rows = []
+    for v in study.variants:
+        b, params = v.budget, v.operator_params
+        data = sum(2 * 4 * n**2 * (b.train + b.val) for n in v.train)
+        field = 4 * b.batch * params["width"] * max(v.train) ** 2
+        memory = PROCESS + data + 2 * KEPT_FIELDS[v.operator] * field * params["layers"]
+        one = replace(study, variants=(replace(v, methods=v.methods[:1]),), seeds=study.seeds[:1])
+        cost = estimate(one)
+        hours = (cost.core_seconds - cost.data) / 3600
+        rows.append(Need(v.name, sum(len(study.seeds_of(m)) for m in v.methods), data, memory, hours))
+    return tuple(rows)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,6 +25,10 @@ class Anchored(Separable):
 
     The weights on n samples are the integrals of their hat functions against it. At n₀ they are 1/n₀ to the last bit;
     at any other n they integrate smooth functions against the *same* measure up to O(h²), while counting moves by O(h).
+    They are never negative. Where the training grid has mass beyond the outermost new samples (an endpoint-inclusive
+    training grid on cell centres, a finer training grid on coarser interior samples), that mass goes to the outermost
+    sample, and a share of its inner neighbours' weights after it until lines are integrated exactly; point masses
+    beyond the new samples cost some accuracy then, O(h^1.5).
 
     ===========================  =====================================================================================
     training grid                what anchoring means
@@ -33,6 +36,7 @@ class Anchored(Separable):
     ``endpoint``                 the formula above: the boundary mass stays 1/n₀
     ``cell``, ``periodic``       counting already is the integral over the domain; nothing changes at any resolution
     ``left``                     gaps fill [0, 1−1/n₀] and the outermost samples are 0 and 1−1/n₀
+    ``interior``                 gaps fill [h₀, 1−h₀], h₀ = 1/(n₀+1), and the outermost samples are its ends
     nonuniform nodes (a Grid)    counting is a density, high where samples are dense; the gaps keep it
     nonuniform, periodic         the same without ends: n₀ gaps around the circle
     ===========================  =====================================================================================
@@ -41,7 +45,7 @@ class Anchored(Separable):
         anchor: samples per axis of the training grid: a number for every axis, a tuple with one per axis, or the
             training :class:`Grid` itself if it was made from coordinates.
         placement: where the training samples lie, for all axes or one each: ``endpoint``, ``cell``, ``periodic``,
-            ``left``, or the name of a rule with nodes of its own. Not for an ``anchor`` that is a Grid.
+            ``left``, ``interior``, or the name of a rule with nodes of its own. Not for an ``anchor`` that is a Grid.
         target: the :class:`Grid` whose nodes the new samples lie on; default the same placement as in training.
 
     >>> Anchored(3).weights(3)
@@ -59,33 +63,12 @@ class Anchored(Separable):
         *,
         target: Grid | None = None,
     ) -> None:
-        every = False
-        if isinstance(anchor, Grid):
-            if anchor.shape is None:
-                raise ValueError(
-                    f"{anchor!r} does not say how many samples training had; pass the numbers, as in "
-                    f"Anchored((33, 33)), or a grid made by Grid.from_coordinates"
-                )
-            sizes, train = anchor.shape, anchor.axes(len(anchor.shape))
-        else:
-            sizes = tuple(anchor) if isinstance(anchor, Sequence) else (anchor,)
-            for n in sizes:
-                if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-                    raise ValueError(
-                        f"anchor must hold the training grid's samples per axis (1 or more), got {anchor!r}"
-                    )
-            names = [placement] * len(sizes) if isinstance(placement, str) else list(placement)
-            if len(sizes) == 1 and len(names) > 1 and not isinstance(anchor, Sequence):
-                sizes *= len(names)
-            if len(names) != len(sizes) or not sizes:
-                raise ValueError(f"got {len(sizes)} anchors and {len(names)} placements; expected one of each per axis")
-            every = not isinstance(anchor, Sequence) and isinstance(placement, str)
-            train = tuple(RuleAxis(rule(name)) for name in names)
-        new = _targets(target, train)
-        if len(new) > len(train):
-            train, sizes, every = train * len(new), sizes * len(new), False
-        axes = tuple(AnchoredAxis(t, n, a) for t, n, a in zip(train, sizes, new, strict=True))
-        self._set(anchor=sizes, _axes=axes, _every=every)
+        train = _TrainingGrid.from_grid(anchor) if isinstance(anchor, Grid) else _TrainingGrid.named(anchor, placement)
+        new = _targets(target, train.axes)
+        if len(new) > len(train.axes):
+            train = _TrainingGrid(train.sizes * len(new), train.axes * len(new), False)
+        axes = tuple(AnchoredAxis(t, n, a) for t, n, a in zip(train.axes, train.sizes, new, strict=True))
+        self._set(anchor=train.sizes, _axes=axes, _every=train.every)
 
     def describe(self) -> str:
         grid = "×".join(str(n) for n in self.anchor) + (" on every axis" if self._every else "")
@@ -95,6 +78,38 @@ class Anchored(Separable):
         anchor = repr(self.anchor[0] if self._every else self.anchor)
         kinds = tuple(str(a) for a in self._axes)
         return f"Anchored({anchor})" if set(kinds) == {"endpoint"} else f"Anchored({anchor}, {', '.join(kinds)})"
+
+
+@dataclass(frozen=True)
+class _TrainingGrid:
+    """Samples and axes of the training grid; ``every``: the only axis stands for any number of them."""
+
+    sizes: Shape
+    axes: tuple[Axis, ...]
+    every: bool
+
+    @classmethod
+    def from_grid(cls, grid: Grid) -> _TrainingGrid:
+        if grid.shape is None:
+            raise ValueError(
+                f"{grid!r} does not say how many samples training had; pass the numbers, as in Anchored((33, 33)), or "
+                f"a grid made by Grid.from_coordinates"
+            )
+        return cls(grid.shape, grid.axes(len(grid.shape)), False)
+
+    @classmethod
+    def named(cls, anchor: int | Sequence[int], placement: str | Sequence[str]) -> _TrainingGrid:
+        sizes = tuple(anchor) if isinstance(anchor, Sequence) else (anchor,)
+        for n in sizes:
+            if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+                raise ValueError(f"anchor must hold the training grid's samples per axis (1 or more), got {anchor!r}")
+        names = [placement] * len(sizes) if isinstance(placement, str) else list(placement)
+        if not isinstance(anchor, Sequence):
+            sizes *= len(names)
+        if len(names) != len(sizes) or not sizes:
+            raise ValueError(f"got {len(sizes)} anchors and {len(names)} placements; expected one of each per axis")
+        every = not isinstance(anchor, Sequence) and isinstance(placement, str)
+        return cls(sizes, tuple(RuleAxis(rule(name)) for name in names), every)
 
 
 @dataclass(frozen=True)
@@ -142,11 +157,11 @@ class AnchoredAxis:
                 return _endpoint(n, self.n0)
             if self.flat(n):
                 return counting(n)
-        gaps, masses, atoms = _continuum(self.train, self.n0)
-        nodes = self.target.nodes(n).numpy()
+        mass = _continuum(self.train, self.n0)
+        nodes = self.target.nodes(n)
         if isinstance(self.train, Coordinates) and self.train.periodic:
-            return torch.from_numpy(_on_circle(nodes, gaps, masses, self.hi - self.lo))
-        return torch.from_numpy(_monotone(nodes, gaps, masses, atoms))
+            return _monotone(nodes, lambda x: _on_circle(x, mass, self.hi - self.lo))
+        return _monotone(nodes, lambda x: hat_moments(x, mass))
 
     def __str__(self) -> str:
         if self._same:
@@ -180,74 +195,106 @@ def _targets(target: Grid | None, train: tuple[Axis, ...]) -> tuple[Axis, ...]:
 
 # --- the counting measure between the samples ------------------------------------------------------------------------
 
+# The share of a sample's weight that may be moved to each end of the axis; two of them must leave something.
+MOVABLE = 0.45
 
-def _continuum(train: Axis, n0: int) -> tuple[np.ndarray, np.ndarray, list[tuple[float, float]]]:
-    """Edges of the gaps, the mass in each gap (uniform inside), and the atoms (place, mass)."""
+
+@dataclass(frozen=True)
+class Mass:
+    """``spread[j]`` evenly over [edges[j], edges[j+1]], and point masses (place, mass) at ``atoms``."""
+
+    edges: Tensor
+    spread: Tensor
+    atoms: tuple[tuple[Tensor, float], ...] = ()
+
+    def left_of(self, t: Tensor) -> tuple[Tensor, Tensor]:
+        """Mass and first moment (about 0) of the spread part to the left of each t."""
+        if self.spread.shape[0] == 0:
+            return torch.zeros_like(t), torch.zeros_like(t)
+        t = t.clamp(self.edges[0], self.edges[-1])
+        j = (torch.searchsorted(self.edges, t, right=True) - 1).clamp(0, self.spread.shape[0] - 1)
+        centres = (self.edges[1:] + self.edges[:-1]) / 2
+        zero = self.spread.new_zeros(1)
+        before = torch.cat([zero, self.spread.cumsum(0)])[j]
+        moment = torch.cat([zero, (self.spread * centres).cumsum(0)])[j]
+        inside = (self.spread / self.edges.diff())[j] * (t - self.edges[j])
+        return before + inside, moment + inside * (t + self.edges[j]) / 2
+
+
+def _continuum(train: Axis, n0: int) -> Mass:
+    """The counting measure of n0 samples: 1/n0 in every gap, half of that more at both ends."""
     if isinstance(train, RuleAxis) and train.rule.placement in ("cell", "periodic"):
-        return np.array([train.lo, train.hi]), np.ones(1), []
-    x = np.sort(train.nodes(n0).numpy())
+        return Mass(_float64([train.lo, train.hi]), _float64([1.0]))
+    x = train.nodes(n0).sort().values
     if n0 == 1:
-        return np.empty(0), np.empty(0), [(float(x[0]), 1.0)]
+        return Mass(x, x.new_empty(0), ((x, 1.0),))
     if isinstance(train, Coordinates) and train.periodic:
-        return np.append(x, x[0] + train.hi - train.lo), np.full(n0, 1 / n0), []
-    return x, np.full(n0 - 1, 1 / n0), [(float(x[0]), 0.5 / n0), (float(x[-1]), 0.5 / n0)]
+        return Mass(torch.cat([x, x[:1] + (train.hi - train.lo)]), torch.full_like(x, 1 / n0))
+    return Mass(x, torch.full_like(x[1:], 1 / n0), ((x[:1], 0.5 / n0), (x[-1:], 0.5 / n0)))
 
 
-def _monotone(nodes: np.ndarray, gaps: np.ndarray, masses: np.ndarray, atoms: list[tuple[float, float]]) -> np.ndarray:
-    if nodes.size == 1:
-        return np.ones(1)
-    if nodes[0] > nodes[-1]:
-        return np.ascontiguousarray(_monotone(nodes[::-1], gaps, masses, atoms)[::-1])
-    return hat_moments(nodes, gaps, masses, atoms)
+def _float64(values: Sequence[float]) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64, device="cpu")
 
 
-def hat_moments(
-    nodes: np.ndarray, gaps: np.ndarray, masses: np.ndarray, atoms: list[tuple[float, float]]
-) -> np.ndarray:
-    """∫ φ_i dμ for the hat functions φ_i of increasing ``nodes`` (two or more), linear beyond the ends.
+def _monotone(nodes: Tensor, weights: Callable[[Tensor], Tensor]) -> Tensor:
+    """``weights`` of increasing nodes, for nodes in either direction."""
+    if nodes.shape[0] == 1:
+        return torch.ones_like(nodes)
+    if not torch.compiler.is_compiling() and nodes[0] > nodes[-1]:  # rules have increasing nodes
+        return weights(nodes.flip(0)).flip(0)
+    return weights(nodes)
 
-    μ has mass ``masses[j]`` spread evenly over [gaps[j], gaps[j+1]] and point masses ``atoms``. On one interval [a, b]
-    of the nodes with μ-mass M and first moment S about a, the hat of b collects S/(b−a) and the hat of a the rest.
-    Exact, O(n + n₀).
+
+def hat_moments(nodes: Tensor, mass: Mass) -> Tensor:
+    """∫ φ_i dμ for the hat functions φ_i of two or more increasing ``nodes``; never negative.
+
+    On one interval [a, b] of the nodes with mass M and first moment S about a, the hat of b collects S/(b−a) and the
+    hat of a the rest. Mass beyond the outermost nodes goes to these; what lines miss by that is made good by
+    :func:`_pulled`, as far as positive weights can. O(n + n₀).
     """
-    cuts = np.concatenate([[-np.inf], nodes[1:-1], [np.inf]])  # mass beyond the ends goes to the end intervals
-    mass, moment = _cumulative(cuts, gaps, masses)
-    M = np.diff(mass)
-    S = np.diff(moment) - nodes[:-1] * M
-    for place, m in atoms:
-        k = int(np.clip(np.searchsorted(nodes, place, side="right") - 1, 0, nodes.size - 2))
-        M[k] += m
-        S[k] += m * (place - nodes[k])
-    right = S / np.diff(nodes)
-    w = np.zeros(nodes.size)
-    w[:-1] += M - right
-    w[1:] += right
-    return w
+    total, moment = mass.left_of(torch.cat([nodes, nodes.new_full((1,), float("inf"))]))
+    M = total[1:-1] - total[:-2]
+    S = (moment[1:-1] - moment[:-2]) - nodes[:-1] * M
+    first, last = torch.zeros_like(nodes), torch.zeros_like(nodes)
+    first[0], last[-1] = 1, 1
+    w = total[0] * first + (total[-1] - total[-2]) * last
+    low = nodes[0] * total[0] - moment[0]  # moments of what lies beyond the ends, about the ends
+    high = (moment[-1] - moment[-2]) - nodes[-1] * (total[-1] - total[-2])
+    for place, m in mass.atoms:
+        low = low + m * (nodes[0] - place).clamp_min(0)
+        high = high + m * (place - nodes[-1]).clamp_min(0)
+        at = place.clamp(nodes[0], nodes[-1])
+        k = (torch.searchsorted(nodes, at, right=True) - 1).clamp(0, nodes.shape[0] - 2)
+        M = M.index_add(0, k, torch.full_like(at, m))
+        S = S.index_add(0, k, m * (at - nodes[k]))
+    right = S / nodes.diff()
+    zero = nodes.new_zeros(1)
+    w = w + torch.cat([M - right, zero]) + torch.cat([zero, right])
+    pulled = _pulled(w, nodes - nodes[0], low) + _pulled(w.flip(0), (nodes[-1] - nodes).flip(0), high).flip(0)
+    return w + pulled
 
 
-def _cumulative(t: np.ndarray, gaps: np.ndarray, masses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mass and first moment (about 0) of the spread part of μ to the left of each t."""
-    if masses.size == 0:
-        return np.zeros(t.size), np.zeros(t.size)
-    t = np.clip(t, gaps[0], gaps[-1])
-    j = np.clip(np.searchsorted(gaps, t, side="right") - 1, 0, masses.size - 1)
-    density = masses / np.diff(gaps)
-    centres = (gaps[1:] + gaps[:-1]) / 2
-    before = np.concatenate([[0.0], np.cumsum(masses)])[j]
-    moment = np.concatenate([[0.0], np.cumsum(masses * centres)])[j]
-    inside = density[j] * (t - gaps[j])
-    return before + inside, moment + inside * (t + gaps[j]) / 2
+def _pulled(w: Tensor, arms: Tensor, moment: Tensor) -> Tensor:
+    """What to add to the weights so that their first moment about the first node falls by ``moment``.
+
+    The nearest nodes give to the first one, none more than ``MOVABLE`` of its weight; as far as that suffices.
+    """
+    lever = w * arms
+    reach = lever.cumsum(0)
+    near = (MOVABLE * (reach - lever) < moment) & (arms > 0)
+    share = (moment / (lever * near).sum().clamp_min(1e-300)).clamp(0, MOVABLE)
+    given = w * near * share
+    return torch.cat([given.sum()[None], -given[1:]])
 
 
-def _on_circle(nodes: np.ndarray, gaps: np.ndarray, masses: np.ndarray, period: float) -> np.ndarray:
+def _on_circle(nodes: Tensor, mass: Mass, period: float) -> Tensor:
     """The same on a circle: unroll μ over three turns and read one turn of hats off it."""
-    if nodes.size > 1 and nodes[0] > nodes[-1]:
-        return np.ascontiguousarray(_on_circle(nodes[::-1], gaps, masses, period)[::-1])
-    turns = np.concatenate([gaps[:-1] - period, gaps[:-1], gaps + period])
+    edges = torch.cat([mass.edges[:-1] - period, mass.edges[:-1], mass.edges + period])
+    turns = Mass(edges, mass.spread.repeat(3))
     # Nodes of the turn [x_0, x_0 + period], with one interval on each side so that no hat extrapolates.
-    ring = np.concatenate([[nodes[-1] - period], nodes, [nodes[0] + period]])
-    mass, moment = _cumulative(ring, turns, np.tile(masses, 3))
-    M = np.diff(mass)
-    right = (np.diff(moment) - ring[:-1] * M) / np.diff(ring)
-    w: np.ndarray = right[:-1] + (M - right)[1:]
-    return w
+    ring = torch.cat([nodes[-1:] - period, nodes, nodes[:1] + period])
+    total, moment = turns.left_of(ring)
+    M = total.diff()
+    right = (moment.diff() - ring[:-1] * M) / ring.diff()
+    return right[:-1] + (M - right)[1:]

@@ -160,7 +160,7 @@ def _exported_weights(name: str, n: int) -> Tensor:
     return torch.tensor(_listed_weights(name, n), dtype=torch.float64, device="cpu")
 
 
-@torch.compiler.assume_constant_result
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _listed_weights(name: str, n: int) -> list[float]:
     from quadnorm.measures.rules import RULES
 

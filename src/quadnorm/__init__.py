@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         cell_weights,
         delaunay_weights,
         lumped_weights,
+        trapezoidal_weights_nd,
         voronoi_weights,
     )
     from quadnorm.norms import (
@@ -58,6 +59,7 @@ __all__ = [
     "quad_norm",
     "quad_norm_ragged",
     "register_anchor",
+    "trapezoidal_weights_nd",
     "voronoi_weights",
 ]
 

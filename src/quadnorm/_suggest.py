@@ -10,7 +10,7 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> str:
     >>> unknown("rule", "trapezoidal", ["simpson", "trapezoid"])
     "unknown rule 'trapezoidal'; did you mean 'trapezoid'? Known: simpson, trapezoid"
     """
-    names = sorted(known)
+    names = sorted(set(known))
     close = get_close_matches(str(name).lower(), names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"unknown {kind} {name!r}; {hint}Known: {', '.join(names)}"

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from quadnorm import Weights
-from quadnorm.norms import make_norm
-from quadnorm.operators import GalerkinTransformer, SpatialNorm, Transolver, grid_to_tokens, tokens_to_grid
+from quadnorm.norms import QuadNorm
+from quadnorm.operators import GalerkinTransformer, Transolver, grid_to_tokens, tokens_to_grid
 
 D = torch.float64
 
@@ -144,14 +144,20 @@ def test_tokens_and_grids():
     assert tokens_to_grid(torch.zeros(1, 27, 2), dim=3).shape == (1, 2, 3, 3, 3)
 
 
-def test_spatial_norm_of_tokens_is_the_norm_of_the_field():
-    torch.manual_seed(0)
-    norm = make_norm("quad:instance", 3)
-    x = torch.randn(2, 3, 4, 5)
-    wrapped = SpatialNorm(norm, (4, 5))
-    torch.testing.assert_close(wrapped(grid_to_tokens(x)), grid_to_tokens(norm(x)))
-    w = torch.rand(4, 5)
-    torch.testing.assert_close(wrapped(grid_to_tokens(x), weights=w), grid_to_tokens(norm(x, weights=w)))
+def test_a_norms_layout_serves_tokens():
+    """What SpatialNorm did: a norm with the tokens' grid as its layout is the norm of the field."""
+    norm, tokens = QuadNorm(3, layout=(4, 5)), torch.randn(2, 20, 3)
+    field = QuadNorm(3)(tokens_to_grid(tokens, (4, 5)))
+    torch.testing.assert_close(norm(tokens), grid_to_tokens(field))
+
+
+def test_tokens_that_fill_several_grids_need_a_shape():
+    """32×128 samples in a row used to be taken for 64×64."""
+    with pytest.raises(ValueError, match=r"4096 tokens do not say .*2×2048, 4×1024, 8×512.*pass the grid's shape"):
+        tokens_to_grid(torch.zeros(1, 32 * 128, 2))
+    assert tokens_to_grid(torch.zeros(1, 4096, 2), (32, 128)).shape == (1, 2, 32, 128)
+    assert tokens_to_grid(torch.zeros(1, 25, 2)).shape == (1, 2, 5, 5)
+    assert tokens_to_grid(torch.zeros(1, 7, 2), dim=1).shape == (1, 2, 7)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +165,7 @@ def test_spatial_norm_of_tokens_is_the_norm_of_the_field():
     [
         (
             lambda: tokens_to_grid(torch.zeros(1, 12, 2)),
-            r"12 tokens do not fill a grid with 2 equal sides \(3\^2 = 9\)",
+            r"12 tokens do not say what 2-dimensional grid they are \(possible: 2×6, 3×4, 4×3",
         ),
         (lambda: tokens_to_grid(torch.zeros(1, 12, 2), (3, 5)), r"shape \(3, 5\), which has 15 places"),
         (lambda: tokens_to_grid(torch.zeros(12, 2)), r"expected tokens \(batch, N, C\)"),

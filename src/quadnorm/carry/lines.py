@@ -47,7 +47,7 @@ def nearest(axis: Axis1D, device: torch.device | str = "cpu") -> Tensor:
 
 def matrix(axis: Axis1D, method: str, device: torch.device | str = "cpu") -> Tensor:
     """M (n, m) float64: values at the old nodes to values at the new ones. A new node that is an old one takes its
-    value exactly. For ``cubic`` on an axis that wraps around see :func:`fourier`.
+    value exactly. For ``cubic`` on an axis that wraps around :func:`fourier` does the same with less.
     """
     a, b = among(*axis, torch.arange(axis.n, device=device))
     low = a // b
@@ -57,7 +57,7 @@ def matrix(axis: Axis1D, method: str, device: torch.device | str = "cpu") -> Ten
     if method == "linear":
         return _linear(low, part, axis.m, axis.wraps)
     if method == "cubic":
-        return _spline(low, part, axis.m)
+        return _dirichlet(low, part, axis.m) if axis.wraps else _spline(low, part, axis.m)
     raise ValueError(unknown("way to interpolate", method, METHODS))
 
 
@@ -150,6 +150,18 @@ def _one_hot(index: Tensor, m: int) -> Tensor:
     return (index[:, None] == torch.arange(m, device=index.device)).to(torch.float64)
 
 
+def _dirichlet(low: Tensor, part: Tensor, m: int) -> Tensor:
+    """The trigonometric interpolant: sin(πs) / (m sin(πs/m)), for even m times cos(πs/m), s the distance in samples."""
+    s = (low[:, None] - torch.arange(m, device=low.device)) + part[:, None]
+    at = (low[:, None] - torch.arange(m, device=low.device)) % m == 0
+    node = at & (part == 0)[:, None]
+    angle = torch.pi * s / m
+    # sin(πs) = ± sin(π·part): exact zeros where the new node is an old one
+    sine = torch.sin(torch.pi * part)[:, None] * (1 - 2 * ((low[:, None] - torch.arange(m, device=low.device)) % 2))
+    below = torch.where(node, torch.ones_like(s), m * torch.sin(angle))
+    return torch.where(node, torch.ones_like(s), sine * (1 if m % 2 else torch.cos(angle)) / below)
+
+
 def fourier(x: Tensor, target: str, n: int) -> Tensor:
     """The trigonometric interpolant of x (..., m), samples j/m of a period, at n nodes placed by ``target``: (..., n).
 
@@ -158,7 +170,7 @@ def fourier(x: Tensor, target: str, n: int) -> Tensor:
     """
     m, new = x.shape[-1], PLACEMENTS[target]
     a, b = among("periodic", 1, target, n, torch.arange(n, device=x.device))  # nodes a/b of the period
-    intervals = n + new.more if n + new.more else 1
+    intervals = n + new.more if n + new.more else 2  # a single endpoint-inclusive node sits in the middle
     intervals = intervals * (1 + new.first % 2)
     length = intervals * ((m + intervals - 1) // intervals)
     spectrum = torch.fft.rfft(x, norm="forward")

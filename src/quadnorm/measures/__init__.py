@@ -5,7 +5,7 @@ from quadnorm.measures.base import Measure
 from quadnorm.measures.composed import Blend, Masked, Weights
 from quadnorm.measures.geometry.meshes import cell_weights, lumped_weights
 from quadnorm.measures.geometry.points import delaunay_weights, voronoi_weights
-from quadnorm.measures.grid import Grid, Separable
+from quadnorm.measures.grid import Grid, Separable, trapezoidal_weights_nd
 from quadnorm.measures.placement import PLACEMENTS, Placement, placement_of
 from quadnorm.measures.rules import RULES, Rule, rule
 from quadnorm.measures.sphere import LatLon
@@ -29,6 +29,7 @@ __all__ = [
     "lumped_weights",
     "placement_of",
     "rule",
+    "trapezoidal_weights_nd",
     "voronoi_weights",
 ]
 

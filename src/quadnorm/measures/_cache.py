@@ -26,6 +26,8 @@ class TensorCache:
 
     def get(self, key: Hashable, build: Callable[[], Tensor]) -> Tensor:
         """The tensor of ``key``, built at most once while it stays in the cache. Shared: treat it as read-only."""
+        if torch._C._len_torch_dispatch_stack():  # fake tensors and tracers want tensors of their own
+            return build()
         with self._lock:
             if key in self._items:
                 self._items.move_to_end(key)

@@ -168,6 +168,21 @@ class Grid(Separable):
         return f"Grid({rule})" if limits == ((0.0, 1.0),) * len(limits) else f"Grid({rule}, bounds={limits})"
 
 
+def trapezoidal_weights_nd(
+    shape: Sequence[int], device: torch.device | str | None = None, dtype: torch.dtype | None = None
+) -> Tensor:
+    """Tensor-product trapezoid weights, the helper of the paper's listing: ``Grid("trapezoid").weights(shape)``.
+
+    w_i = h inside, h/2 at both ends of each axis, h = 1/(n−1), and 1 for a single sample; they sum to 1. ``dtype``
+    defaults to torch's default.
+
+    >>> trapezoidal_weights_nd((2, 3))
+    tensor([[0.1250, 0.2500, 0.1250],
+            [0.1250, 0.2500, 0.1250]])
+    """
+    return Grid("trapezoid").weights(shape, device, torch.get_default_dtype() if dtype is None else dtype)
+
+
 _lookup = rule  # the constructor's argument of the same name hides the function
 
 

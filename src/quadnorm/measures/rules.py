@@ -215,4 +215,4 @@ def rule(name: str) -> Rule:
     try:
         return RULES[key]
     except (KeyError, TypeError):
-        raise ValueError(unknown("rule", name, [*RULES, *PLACEMENTS])) from None
+        raise ValueError(unknown("rule", name, {*RULES, *PLACEMENTS})) from None

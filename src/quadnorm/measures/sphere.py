@@ -73,7 +73,8 @@ class LatLon(Separable):
         lat = Coordinates.of(latitude, south_north, False, "latitude")
         if lat.lo < -90 or lat.hi > 90:
             raise ValueError(f"latitude: expected degrees from −90 to 90, got [{lat.lo:g}, {lat.hi:g}]")
-        lon = np.asarray(torch.as_tensor(longitude), dtype=np.float64)
+        lon = np.asarray(torch.as_tensor(longitude).detach().cpu(), dtype=np.float64)
+        _check_no_wrap(lon)
         steps = np.abs(np.diff(lon)) if lon.ndim == 1 else np.empty(0)
         closes = west_east is None and lon.size > 1 and np.allclose(steps, 360 / lon.size, rtol=1e-3)
         if closes:
@@ -118,6 +119,20 @@ class LatLon(Separable):
         )
 
 
+def _check_no_wrap(lon: np.ndarray) -> None:
+    """Longitudes that jump by a full circle once (…, 350, 0, 10, … or …, 179, −180, …) are in order but for that."""
+    steps = np.diff(lon) if lon.ndim == 1 else np.empty(0)
+    jumps = np.flatnonzero(np.abs(steps) > 180)
+    if jumps.size == 1 and steps.size > 1:
+        k = int(jumps[0])
+        turn = 360 if steps[k] < 0 else -360
+        raise ValueError(
+            f"longitude: wraps around between node {k} ({lon[k]:g}°) and node {k + 1} ({lon[k + 1]:g}°); expected "
+            f"degrees that only increase or only decrease: add {turn} to the nodes from {k + 1} on, or roll the grid "
+            f"(and the samples with it)"
+        )
+
+
 def _share(axis: Any) -> float:
     """The part of the sphere's latitudes (by area) or longitudes that an axis covers."""
     if isinstance(axis, LatitudeAxis):
@@ -149,10 +164,10 @@ class LatitudeAxis:
         if self.rule == "clenshaw-curtis":
             return clenshaw_curtis(n)
         if n == 1:
-            return torch.ones(1, dtype=torch.float64)
-        inner = (torch.arange(n - 1, dtype=torch.float64) + 0.5) / (n - 1)
+            return torch.ones(1, dtype=torch.float64, device="cpu")
+        inner = (torch.arange(n - 1, dtype=torch.float64, device="cpu") + 0.5) / (n - 1)
         if self.rule == "equiangular-cell":
-            inner = torch.arange(1, n, dtype=torch.float64) / n
+            inner = torch.arange(1, n, dtype=torch.float64, device="cpu") / n
         faces = torch.cat([inner.new_zeros(1), inner, inner.new_ones(1)])
         return torch.diff(-torch.cos(pi * faces)) / 2
 
@@ -209,8 +224,8 @@ class CroppedAxis:
     step: int
 
     @property
-    def _slice(self) -> slice:
-        return slice(self.start, self.stop, self.step)
+    def _kept(self) -> list[int]:
+        return list(range(self.start, self.stop, self.step))  # also backwards
 
     @property
     def lo(self) -> float:
@@ -227,13 +242,13 @@ class CroppedAxis:
     @property
     def share(self) -> float:
         """The part of the whole axis that the slice keeps."""
-        return float(self.whole.weights(self.n)[self._slice].sum())
+        return float(self.whole.weights(self.n)[self._kept].sum())
 
     def nodes(self, n: int) -> Tensor:
-        return self.whole.nodes(self.n)[self._slice]
+        return self.whole.nodes(self.n)[self._kept]
 
     def weights(self, n: int) -> Tensor:
-        w = self.whole.weights(self.n)[self._slice]
+        w = self.whole.weights(self.n)[self._kept]
         return w / w.sum()
 
     def flat(self, n: int) -> bool:

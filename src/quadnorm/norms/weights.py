@@ -43,6 +43,17 @@ def given_weights(weights: Any, x: Tensor, spatial: Shape) -> Tensor:
     return flat
 
 
+def given_mask(mask: Any, x: Tensor, spatial: Shape) -> Tensor:
+    """A boolean mask (*spatial), (B, *spatial) or with the samples flattened, True where a sample is there."""
+    m = torch.as_tensor(mask)
+    if m.dtype != torch.bool:
+        raise TypeError(
+            f"the mask must be boolean (True = the sample is there), got {m.dtype}; use mask.bool(), or weights= for "
+            f"numbers that take the place of the measure"
+        )
+    return given_weights(m, x, spatial).bool()
+
+
 def _check(w: Tensor) -> None:
     if w.numel() == 0:
         return

@@ -3,7 +3,7 @@
 from quadnorm.operators.fno import FNO
 from quadnorm.operators.galerkin import GalerkinAttention, GalerkinTransformer
 from quadnorm.operators.pointwise import Pointwise, PointwiseMLP
-from quadnorm.operators.samples import SpatialNorm, grid_to_tokens, tokens_to_grid
+from quadnorm.operators.samples import Samples, grid_to_tokens, tokens_to_grid
 from quadnorm.operators.spectral.convolution import SpectralConv
 from quadnorm.operators.transolver import SliceAttention, Transolver
 
@@ -13,8 +13,8 @@ __all__ = [
     "GalerkinTransformer",
     "Pointwise",
     "PointwiseMLP",
+    "Samples",
     "SliceAttention",
-    "SpatialNorm",
     "SpectralConv",
     "Transolver",
     "grid_to_tokens",

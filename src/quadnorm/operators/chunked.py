@@ -65,7 +65,7 @@ def forward_chunked(model: FNO, x: Tensor, rows: int) -> Tensor:
 
 
 def _overwrite(block: FNOBlock, v: Tensor, strips: Strips) -> None:
-    """V ← block(v)."""
+    """Replace v by block(v)."""
     layer, shape = block.spectral, tuple(v.shape[2:])
     analysis, synthesis, full = layer.matrices(shape, v.device, v.dtype)
     t = None
@@ -131,18 +131,19 @@ class _Strips:
 
 def _moments(norm: QuadNorm, shape: tuple[int, ...], strips: Strips, linear: Linear) -> tuple[Tensor, Tensor]:
     """Mean and 1/√(variance + ε) of each group: moments of the strips, merged (Chan et al.)."""
-    weights = norm.measure.shared_weights(shape)
-    mass, mean, second = (torch.zeros(norm.groups, dtype=torch.float64) for _ in range(3))
+    merged: tuple[Tensor, Tensor, Tensor] | None = None
     dtype = torch.float64
     for s in strips:
         u = linear(s)
-        dtype, w = u.dtype, weights[s].flatten()
+        dtype, w = u.dtype, norm.measure.shared_weights(shape, u.device)[s].flatten()
+        mass, mean, second = merged or tuple(w.new_zeros(norm.groups) for _ in range(3))
         f, here = u.view(norm.groups, -1, w.numel()), w.sum()
         share = (w / here).to(dtype)
         m = (f @ share).mean(1) if norm.centre else f.new_zeros(norm.groups)
         q = ((f - m[:, None, None]).square_() @ share).mean(1).double() * here
         m = m.double()
         step, total = m - mean, mass + here
-        second += q + step.square() * mass * here / total
-        mean, mass = mean + step * here / total, total
+        merged = total, mean + step * here / total, second + q + step.square() * mass * here / total
+    assert merged is not None
+    _, mean, second = merged
     return mean.to(dtype), torch.rsqrt(second + norm.eps).to(dtype)

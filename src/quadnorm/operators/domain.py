@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from quadnorm._precision import sum_dtype
 from quadnorm.measures import PLACEMENTS, Anchored, Blend, Grid, Masked, Measure, Separable, as_measure
 from quadnorm.measures._cache import TensorCache
 from quadnorm.measures.axes import RuleAxis
 from quadnorm.norms import make_norm
-from quadnorm.norms.weights import blended, given_weights, scaled
+from quadnorm.norms.factory import parse
+from quadnorm.norms.weights import blended, given_mask, given_weights, scaled
 
 COUNTING = Grid("counting")
 _POSITIONS = TensorCache(64 * 2**20)
@@ -80,18 +83,33 @@ def _positions(measure: Measure, placement: str, shape: tuple[int, ...]) -> Tens
     return torch.stack([t.reshape(-1) for t in torch.meshgrid(*nodes, indexing="ij")])
 
 
-def sample_weights(measure: Measure, given: Any, x: Tensor, spatial: tuple[int, ...]) -> Tensor | None:
-    """Weights of the samples of x (B, C, N), summing to 1: (1 or B, N); None if all are equal.
+def sample_weights(
+    measure: Measure, given: Any, x: Tensor, spatial: tuple[int, ...], mask: Any = None
+) -> Tensor | None:
+    """Weights of the samples of x (B, C, N), summing to 1: (1 or B, N), float32 or better; None if all are equal.
 
-    ``given`` weights take the place of the measure's (of a blend, of its quadrature).
+    ``given`` weights take the place of the measure's (of a blend, of its quadrature), ``mask`` multiplies either.
     """
-    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-    if given is not None:
-        w = scaled(given_weights(given, x, spatial), dtype)
-        return blended(w, measure.alpha) if isinstance(measure, Blend) else w
-    if _flat(measure, spatial):
-        return None
-    return measure.shared_weights(spatial, x.device, dtype).reshape(1, -1)
+    dtype = sum_dtype(x)
+    if given is None and mask is None:
+        if _flat(measure, spatial):
+            return None
+        return measure.shared_weights(spatial, x.device, dtype).reshape(1, -1)
+    alpha = measure.alpha if isinstance(measure, Blend) else None
+    if given is None:
+        base = measure.quadrature if isinstance(measure, Blend) else measure
+        w = base.shared_weights(spatial, x.device, dtype).reshape(1, -1)
+    else:
+        w = given_weights(given, x, spatial)
+    if mask is not None:
+        w = w * given_mask(mask, x, spatial)
+    w = scaled(w, dtype)
+    return w if alpha is None else blended(w, alpha)
+
+
+def without_absent(f: Tensor, weights: Tensor) -> Tensor:
+    """Field f (B, C, N) with 0 where weights (1 or B, N) are 0: padding may hold anything, and 0·NaN is NaN."""
+    return torch.where((weights == 0).unsqueeze(1), torch.zeros((), dtype=f.dtype, device=f.device), f)
 
 
 def _flat(measure: Measure, spatial: tuple[int, ...]) -> bool:
@@ -113,22 +131,41 @@ def training_count(measure: Measure, ndim: int) -> int | None:
     return prod(measure.anchor) if len(measure.anchor) == ndim else measure.anchor[0] ** ndim
 
 
-def spatial_norm(spec: Any, channels: int, placement: str) -> nn.Module:
-    """A norm for fields (B, C, *spatial) with samples at ``placement``.
+def spatial_norm(spec: Any, channels: int, measure: Measure, placement: str) -> nn.Module:
+    """A norm for fields (B, C, *spatial) inside an operator with ``measure``, whose samples lie at ``placement``.
 
-    A name such as ``"quad"`` asks for quadrature without saying where the samples are; the trapezoid rule that it
-    would take is right for endpoint-inclusive samples only, so other placements get their own rule. Names with a rule
-    of their own, classes and partials are taken as they are.
+    One rule: a quadrature norm whose spec names no measure takes the operator's, of whatever kind. Where that is
+    counting, which is no quadrature, it takes the placement's rule. A name with a rule (``"quad:simpson"``), a partial
+    with a measure and norms that count samples (``"layer"``) keep theirs.
+
+    >>> spatial_norm("quad", 4, Grid("simpson"), "endpoint").measure
+    Grid('simpson')
+    >>> spatial_norm("quad", 4, COUNTING, "cell").measure, spatial_norm("quad:boole", 4, COUNTING, "cell").measure
+    (Grid('midpoint'), Grid('boole'))
     """
     norm = make_norm(spec, channels)
-    if not isinstance(spec, str) or placement == "endpoint" or any(w in spec for w in ("trapezoid", "endpoint")):
+    if names_measure(spec):
         return norm
-    measure = getattr(norm, "measure", None)
-    if measure == Grid("trapezoid"):
-        norm.measure = Grid(placement)  # type: ignore[assignment]
-    elif isinstance(measure, Blend) and measure.quadrature == Grid("trapezoid"):
-        norm.measure = Blend(measure.alpha, Grid(placement))  # type: ignore[assignment]
+    own = getattr(norm, "measure", None)
+    quadrature = Grid(PLACEMENTS[placement].rule) if counting(measure) else measure
+    if own == Grid("trapezoid"):
+        norm.measure = quadrature  # type: ignore[assignment]
+    elif isinstance(own, Blend) and own.quadrature == Grid("trapezoid"):
+        inner = quadrature.quadrature if isinstance(quadrature, Blend) else quadrature
+        norm.measure = Blend(own.alpha, inner)  # type: ignore[assignment]
     return norm
+
+
+def names_measure(spec: Any) -> bool:
+    """Whether the spec of a norm says what it averages against. What cannot be looked into counts as saying so.
+
+    >>> names_measure("quad:instance"), names_measure("quad:instance:periodic")
+    (False, True)
+    """
+    build = parse(spec) if isinstance(spec, str) else spec
+    if isinstance(build, partial):
+        return "measure" in build.keywords
+    return build is not None and not isinstance(build, type)
 
 
 def check_placement(placement: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import expm1, log
 from typing import Any
 
@@ -10,10 +10,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from quadnorm._precision import sum_dtype
 from quadnorm.measures import Measure, as_measure
 from quadnorm.operators.chunked import forward_chunked
-from quadnorm.operators.domain import Measured, check_placement, grid_shape, positions, sample_weights, spatial_norm
+from quadnorm.operators.domain import (
+    Measured,
+    check_placement,
+    grid_shape,
+    positions,
+    sample_weights,
+    spatial_norm,
+    without_absent,
+)
 from quadnorm.operators.pointwise import Pointwise, PointwiseMLP, affine
+from quadnorm.operators.samples import norm_options
 from quadnorm.operators.spectral.convolution import SpectralConv
 
 
@@ -36,7 +46,9 @@ class FNO(Measured):
         in_channels, out_channels: C_in, C_out.
         width, modes, layers: of the blocks; ``modes`` for every axis or one each.
         dim: spatial dimension, 1 to 3.
-        norm: see :func:`quadnorm.make_norm`.
+        norm: see :func:`quadnorm.make_norm`. A quadrature norm that names no measure (``"quad"``, ``"blend:0.3"``,
+            the class QuadNorm) takes the operator's, of whatever kind; where that is counting, the placement's rule.
+            Setting ``model.measure`` later moves K alone.
         kernel, measure, period, padding: see :class:`SpectralConv`. ``padding`` is a fraction of the domain: a fixed
             number of cells would depend on the resolution.
         residual: whether blocks add to their input, as written above.
@@ -44,10 +56,13 @@ class FNO(Measured):
             ≥ 0 per block, softplus of ``gain``, initially 0.5 (the paper's optional residual gain).
         last_activation: whether the last block has its σ too; the paper says that its blocks have one.
         projection: width of the head.
-        placement: where samples lie, ``endpoint``, ``cell``, ``periodic`` or ``left``; for the coordinates, unless
-            the measure has nodes.
+        placement: where samples lie, ``endpoint``, ``cell``, ``periodic``, ``left`` or ``interior``; for the
+            coordinates, unless the measure has nodes.
 
-    Shapes: (B, C_in, *spatial) → (B, C_out, *spatial) at any resolution. Without affine norms width 32, 12 modes, 4
+    Shapes: (B, C_in, *spatial) → (B, C_out, *spatial) at any resolution. ``model(x, weights=w)`` with w (*spatial) or
+    (B, *spatial), of any scale, takes w for K and for the norms instead of their measures; ``model(x, mask=m)`` with a
+    boolean m, True where a sample is there, keeps the measures and leaves the other samples out (what they hold is
+    never read, and what comes out there means nothing). Without affine norms width 32, 12 modes, 4
     layers have 1,188,353 parameters, complex ones counted once; width 48 and 8 layers 5,333,825.
 
     >>> model = FNO(modes=4, width=8, layers=2)
@@ -101,7 +116,7 @@ class FNO(Measured):
                     placement=placement,
                     backend=backend,
                 ),
-                spatial_norm(norm, width, placement),
+                spatial_norm(norm, width, self._measure, placement),
                 activation=last_activation or layer < layers - 1,
                 residual=residual,
                 gain=gain,
@@ -114,19 +129,25 @@ class FNO(Measured):
         return (block.spectral for block in self.blocks)
 
     def lifted(self, x: Tensor, shape: tuple[int, ...]) -> Tensor:
-        """P (a, r), (B, width, N)."""
+        """The lifted input P (a, r), (B, width, N)."""
         r = positions(self._measure, self.placement, shape, x.device, self.lift.weight.dtype)  # (d, N)
         field, place = self.lift.weight[:, : self.in_channels], self.lift.weight[:, self.in_channels :]
         # The coordinates' share is the same for all samples of a batch.
         share = torch.addmm(self.lift.bias[:, None], place, r)  # type: ignore[index]
         return affine(x.flatten(2), field, None, onto=share.expand(x.shape[0], -1, -1))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, C_in, *spatial) → (B, C_out, *spatial)."""
+    def forward(self, x: Tensor, weights: Any = None, mask: Any = None) -> Tensor:
+        """(B, C_in, *spatial) → (B, C_out, *spatial); ``weights`` and ``mask`` as the class says."""
         shape = grid_shape(x, self.in_channels, self.dim)
+        w, options = None, {}
+        if weights is not None or mask is not None:
+            w = sample_weights(self._measure, weights, x.flatten(2), shape, mask)
+            assert w is not None
+            options = norm_options(x, shape, weights, mask)
+            x = without_absent(x.flatten(2), w).view(x.shape)
         v = self.lifted(x, shape)
         for block in self.blocks:
-            v = block(v, shape)
+            v = block(v, shape, w, options)
         y: Tensor = self.head(v)
         return y.view(x.shape[0], self.out_channels, *shape)
 
@@ -153,30 +174,34 @@ class FNOBlock(nn.Module):
         self.activation, self.residual = activation, residual
         self.gain = nn.Parameter(torch.tensor(log(expm1(0.5)))) if gain else None
 
-    def forward(self, v: Tensor, shape: tuple[int, ...]) -> Tensor:
-        """(B, C, N) → (B, C, N)."""
+    def forward(
+        self, v: Tensor, shape: tuple[int, ...], weights: Tensor | None = None, options: Mapping[str, Any] | None = None
+    ) -> Tensor:
+        """(B, C, N) → (B, C, N); ``weights`` (1 or B, N) for the sums of K, ``options`` for the norm's call."""
         B, C, _ = v.shape
         # The bias enters as the wave k = 0 and the sum K v + W v inside the matrix product: no passes of their own.
         u = affine(
             v,
             self.pointwise.weight,
             None,
-            onto=self.spectral(v.view(B, C, *shape), self.pointwise.bias).flatten(2),
+            onto=self.spectral(v.view(B, C, *shape), self.pointwise.bias, weights).flatten(2),
         )
-        u = self.norm(u.view(B, C, *shape)).flatten(2)
+        u = self.norm(u.view(B, self.spectral.out_channels, *shape), **(options or {})).flatten(2)
         if self.activation:
             u = F.gelu(u)
         if not self.residual:
             return u
-        return v + u if self.gain is None else torch.addcmul(v, self.scale(v, u, shape), u)
+        return v + u if self.gain is None else torch.addcmul(v, self.scale(v, u, shape, weights), u)
 
-    def scale(self, v: Tensor, u: Tensor, shape: tuple[int, ...], eps: float = 1e-12) -> Tensor:
-        """α₀ √(E‖v‖² / (E‖u‖² + ε)), (B, 1, 1)."""
+    def scale(
+        self, v: Tensor, u: Tensor, shape: tuple[int, ...], weights: Tensor | None = None, eps: float = 1e-12
+    ) -> Tensor:
+        """The gain α₀ √(E‖v‖² / (E‖u‖² + ε)), (B, 1, 1)."""
         assert self.gain is not None
-        w = sample_weights(self.spectral.measure, None, v, shape)
+        w = sample_weights(self.spectral.measure, None, v, shape) if weights is None else weights
 
         def energy(f: Tensor) -> Tensor:
-            per_sample = f.square().sum(1)  # (B, N)
+            per_sample = f.to(sum_dtype(f)).square().sum(1)  # (B, N)
             return per_sample.mean(1) if w is None else (per_sample * w).sum(1)
 
-        return (F.softplus(self.gain) * torch.sqrt(energy(v) / (energy(u) + eps))).view(-1, 1, 1)
+        return (F.softplus(self.gain) * torch.sqrt(energy(v) / (energy(u) + eps))).to(v.dtype).view(-1, 1, 1)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from quadnorm.measures import Measure
+from quadnorm._precision import full_precision, sum_dtype
+from quadnorm.measures import Measure, as_measure
 from quadnorm.operators.domain import Measured, check_placement, sample_weights, spatial_norm
 from quadnorm.operators.pointwise import Pointwise, PointwiseMLP, affine
-from quadnorm.operators.samples import Samples
+from quadnorm.operators.samples import Samples, samples_of
 
 
 class GalerkinAttention(Measured):
@@ -55,27 +57,29 @@ class GalerkinAttention(Measured):
         self.norm_value.reset_parameters()
 
     def moments(self, x: Tensor, places: Tensor, weights: Tensor | None) -> Tensor:
-        """G, (B, heads, dim + d, dim + d)."""
+        """The matrices G, (B, heads, dim + d, dim + d). Sums over space run in float32 or better."""
         B, C, N = x.shape
         h, d = self.heads, C // self.heads
         weight = torch.cat([self.key.weight, self.value.weight])  # (2C, C)
         bias = torch.cat([self.key.bias, self.value.bias])  # type: ignore[list-item]
         # Samples first here: the LayerNorm runs over neighbouring numbers.
         kv = F.linear(x.transpose(1, 2), weight, bias).view(B, N, 2, h, d)
-        k = self.norm_key(kv[:, :, 0]).flatten(2)  # (B, N, C)
-        v = self.norm_value(kv[:, :, 1]).flatten(2)
-        r = places.expand(B, -1, -1)  # (B, dim, N)
-        if weights is None:
-            rw, scale = r, 1 / N
-        else:
-            w = weights.to(x.dtype)
-            v, rw, scale = v * w.unsqueeze(-1), r * w.unsqueeze(1), 1.0
-        kv = torch.bmm(k.transpose(1, 2), v)  # (B, C, C); only the blocks of equal heads are needed
-        kv = torch.stack([kv[:, i * d : i * d + d, i * d : i * d + d] for i in range(h)], 1)  # (B, h, d, d)
-        rv = torch.bmm(r, v).view(B, -1, h, d).transpose(1, 2)  # (B, h, dim, d)
-        kr = torch.bmm(rw, k).view(B, -1, h, d).permute(0, 2, 3, 1)  # (B, h, d, dim)
-        rr = torch.bmm(rw, r.transpose(1, 2)).unsqueeze(1).expand(-1, h, -1, -1)
-        return scale * torch.cat([torch.cat([rr, rv], 3), torch.cat([kr, kv], 3)], 2)
+        exact = sum_dtype(x)
+        k = self.norm_key(kv[:, :, 0]).flatten(2).to(exact)  # (B, N, C)
+        v = self.norm_value(kv[:, :, 1]).flatten(2).to(exact)
+        r = places.expand(B, -1, -1).to(exact)  # (B, dim, N)
+        with full_precision(x):
+            if weights is None:
+                rw, scale = r, 1 / N
+            else:
+                w = weights.to(exact)
+                v, rw, scale = v * w.unsqueeze(-1), r * w.unsqueeze(1), 1.0
+            kv = torch.bmm(k.transpose(1, 2), v)  # (B, C, C); only the blocks of equal heads are needed
+            kv = torch.stack([kv[:, i * d : i * d + d, i * d : i * d + d] for i in range(h)], 1)  # (B, h, d, d)
+            rv = torch.bmm(r, v).view(B, self.dim, h, d).transpose(1, 2)  # (B, h, dim, d)
+            kr = torch.bmm(rw, k).view(B, self.dim, h, d).permute(0, 2, 3, 1)  # (B, h, d, dim)
+            rr = torch.bmm(rw, r.transpose(1, 2)).unsqueeze(1).expand(-1, h, -1, -1)
+            return scale * torch.cat([torch.cat([rr, rv], 3), torch.cat([kr, kv], 3)], 2)
 
     def forward(
         self,
@@ -85,11 +89,11 @@ class GalerkinAttention(Measured):
         residual: bool = False,
         shape: tuple[int, ...] | None = None,
     ) -> Tensor:
-        """y, or x + y."""
+        """Attention, added to x if ``residual``."""
         B, C, _ = x.shape
         if weights is None and shape is not None:
             weights = sample_weights(self._measure, None, x, shape)
-        G = self.moments(x, places, weights)
+        G = self.moments(x, places, weights).to(x.dtype)
         out = self.out.weight.view(C, self.heads, -1).transpose(0, 1)  # (h, C, dim + d)
         M = out @ G.transpose(2, 3)  # (B, h, C, dim + d), acts on (places, q)
         on_places = M[..., : self.dim].sum(1)  # (B, C, dim)
@@ -119,14 +123,16 @@ class GalerkinTransformer(Measured):
     Args:
         in_channels, out_channels: C_in, C_out.
         width, heads, layers: of the blocks.
-        norm: see :func:`quadnorm.make_norm`; ``token`` is the stock token-wise LayerNorm.
+        norm: see :func:`quadnorm.make_norm`; ``token`` is the stock token-wise LayerNorm. A quadrature norm that names
+            no measure takes the operator's; where that is counting, the placement's rule.
         measure: a rule's name or a measure, for the attention.
         dim: spatial dimension. ``projection``: width of the head. ``placement``: where grid samples lie.
 
     Shapes: a grid (B, C_in, *spatial) → (B, C_out, *spatial), any resolution. Scattered points: ``model(x,
     coordinates=r, weights=w)`` with x (B, N, C_in), r (N, d) or (B, N, d), w (N,) or (B, N) of any scale, 0 = padding
-    → (B, N, C_out); what comes out at padding means nothing. Given weights take the place of the measure's, and go to
-    the norms too, unless ``norm_weights`` says otherwise.
+    → (B, N, C_out). On grids too, ``weights`` take the place of the measure's, and ``mask`` (boolean, (*spatial) or
+    (B, *spatial), True where a sample is there) multiplies them; both go to the norms as well, unless ``norm_weights``
+    gives those weights of their own (points only). What comes out at absent samples means nothing.
 
     143,873 parameters (width 64, 4 heads, 4 layers, no affine norms; the paper states none).
 
@@ -155,31 +161,36 @@ class GalerkinTransformer(Measured):
         check_placement(placement)
         self.in_channels, self.out_channels, self.dim, self.placement = in_channels, out_channels, dim, placement
         self.lift = Pointwise(in_channels + dim, width)
-        self.blocks = nn.ModuleList(GalerkinBlock(width, heads, dim, norm, placement) for _ in range(layers))
+        self.blocks = nn.ModuleList(
+            GalerkinBlock(width, heads, dim, partial(spatial_norm, norm, width, as_measure(measure), placement))
+            for _ in range(layers)
+        )
         self.head = PointwiseMLP(width, projection, out_channels)
         self.measure = measure
 
     def _sums(self) -> Iterable[Any]:
         return (block.attention for block in self.blocks)
 
-    def forward(self, x: Tensor, coordinates: Any = None, weights: Any = None, *, norm_weights: Any = None) -> Tensor:
+    def forward(
+        self, x: Tensor, coordinates: Any = None, weights: Any = None, *, mask: Any = None, norm_weights: Any = None
+    ) -> Tensor:
         """See the class."""
-        s = Samples.of(x, coordinates, weights, self._measure, self.placement, self.in_channels, self.dim, norm_weights)
-        v = affine(torch.cat([s.field, s.places.expand(x.shape[0], -1, -1)], 1), self.lift.weight, self.lift.bias)
+        s = samples_of(self, x, coordinates, weights, mask, norm_weights)
+        v = affine(torch.cat([s.values, s.places.expand(x.shape[0], -1, -1)], 1), self.lift.weight, self.lift.bias)
         for block in self.blocks:
             v = block(v, s)
-        return s.restore(self.head(v), coordinates is not None)
+        return s.restore(self.head(v))
 
 
 class GalerkinBlock(nn.Module):
     """One layer of :class:`GalerkinTransformer`."""
 
-    def __init__(self, width: int, heads: int, dim: int, norm: Any, placement: str) -> None:
+    def __init__(self, width: int, heads: int, dim: int, make_norm: Callable[[], nn.Module]) -> None:
         super().__init__()
         self.attention = GalerkinAttention(width, heads, dim)
-        self.norm1 = spatial_norm(norm, width, placement)
+        self.norm1 = make_norm()
         self.mlp = PointwiseMLP(width, 2 * width, width)
-        self.norm2 = spatial_norm(norm, width, placement)
+        self.norm2 = make_norm()
 
     def forward(self, v: Tensor, s: Samples) -> Tensor:
         """(B, C, N) → (B, C, N)."""

@@ -7,23 +7,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
+
+from quadnorm._precision import is_batched
+from quadnorm._tensors import is_plain
 
 # Hidden activations of one block of points stay in the second-level caches, one share for each thread.
 BLOCK_BYTES = 2**20
-
-
-def ordinary(*tensors: Tensor) -> bool:
-    """Whether hand-written derivatives may be used: plain tensors, no tracer, no transform, no autocast."""
-    if torch.compiler.is_compiling():
-        return False
-    return all(
-        type(t) in (Tensor, nn.Parameter)
-        and not torch._C._functorch.is_functorch_wrapped_tensor(t)
-        and forward_ad.unpack_dual(t).tangent is None  # type: ignore[no-untyped-call]
-        and not torch.is_autocast_enabled(t.device.type)
-        for t in tensors
-    )
 
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor | None, onto: Tensor | None = None) -> Tensor:
@@ -61,8 +50,8 @@ class Pointwise(nn.Module):
             nn.init.uniform_(p, -bound, bound)
 
     def forward(self, x: Tensor) -> Tensor:
-        """W x + b."""
-        return affine(x.flatten(2), self.weight, self.bias).view(x.shape[0], -1, *x.shape[2:])
+        """The map, at every sample."""
+        return affine(x.flatten(2), self.weight, self.bias).view(x.shape[0], self.weight.shape[0], *x.shape[2:])
 
     def extra_repr(self) -> str:
         """What the constructor was given."""
@@ -87,9 +76,9 @@ class PointwiseMLP(nn.Module):
         self.second = Pointwise(hidden, out_channels)
 
     def forward(self, x: Tensor, onto: Tensor | None = None) -> Tensor:
-        """MLP(x) + onto."""
+        """The map at every sample, added to ``onto`` if given."""
         args = (x, self.first.weight, self.first.bias, self.second.weight, self.second.bias)
-        if x.device.type != "cpu" or not ordinary(x):
+        if x.device.type != "cpu" or not is_plain(*args, onto) or torch.is_autocast_enabled("cpu"):
             return plain_mlp(*args, onto)  # type: ignore[arg-type]
         y: Tensor = _BlockedMLP.apply(*args, onto)  # type: ignore[no-untyped-call]
         return y
@@ -98,6 +87,15 @@ class PointwiseMLP(nn.Module):
 def plain_mlp(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, onto: Tensor | None) -> Tensor:
     """The formula."""
     return affine(nn.functional.gelu(affine(x, w1, b1)), w2, b2, onto)
+
+
+def plain_gradient(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, g: Tensor) -> tuple[Tensor, ...]:
+    """Derivatives of :func:`plain_mlp` by x, w1, b1, w2, b2, for the derivative g by its value."""
+    pre = affine(x, w1, b1)
+    act = nn.functional.gelu(pre)
+    hidden = torch.ops.aten.gelu_backward(affine(g, w2.t(), None), pre)
+    back = torch.bmm(hidden, x.transpose(1, 2)).sum(0), hidden.sum((0, 2)), torch.bmm(g, act.transpose(1, 2)).sum(0)
+    return affine(hidden, w1.t(), None), *back, g.sum((0, 2))
 
 
 def _blocks(x: Tensor, hidden: int) -> tuple[int, list[tuple[int, slice]]]:
@@ -126,12 +124,11 @@ class _BlockedMLP(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        x, w1, b1, w2, b2 = saved = ctx.saved_tensors
+        x, w1, b1, w2, _ = ctx.saved_tensors
         onto = g if ctx.needs_input_grad[5] else None
-        if torch.is_grad_enabled():  # derivatives of the derivative: let autograd see the formula
-            wanted = [t for t, need in zip(saved, ctx.needs_input_grad, strict=False) if need]
-            found = iter(torch.autograd.grad(plain_mlp(x, w1, b1, w2, b2, None), wanted, g, create_graph=True))
-            return *(next(found) if need else None for need in ctx.needs_input_grad[:5]), onto
+        # Derivatives of the derivative, or many at once: plain operations.
+        if torch.is_grad_enabled() or is_batched(g) or not is_plain(g):
+            return *plain_gradient(x, w1, b1, w2, g), onto
         gx = torch.empty_like(x, memory_format=torch.contiguous_format) if ctx.needs_input_grad[0] else None
         g1, gb1, g2 = (torch.zeros_like(t) for t in (w1, b1, w2))
         width, blocks = _blocks(x, w1.shape[0])

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from math import sqrt
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from quadnorm._precision import full_precision, sum_dtype
 from quadnorm._suggest import unknown
-from quadnorm.measures import Measure
+from quadnorm.measures import Measure, as_measure
 from quadnorm.operators.domain import (
     Measured,
     check_placement,
@@ -21,7 +23,7 @@ from quadnorm.operators.domain import (
     training_count,
 )
 from quadnorm.operators.pointwise import Pointwise, PointwiseMLP, affine
-from quadnorm.operators.samples import Samples
+from quadnorm.operators.samples import Samples, samples_of
 
 PRESETS: dict[str, dict[str, int]] = {
     "standard": {"width": 64, "layers": 6},
@@ -69,22 +71,28 @@ class SliceAttention(Measured):
         nn.init.zeros_(self.slice.bias)
 
     def tokens(self, x: Tensor, s: Tensor, weights: Tensor | None, ndim: int) -> Tensor:
-        """t, (B, G, C), for slice weights s (B, G, N)."""
-        ws = s / s.shape[2] if weights is None else s * weights.to(s.dtype).unsqueeze(1)
+        """Averages t of the slices, (B, G, C), for slice weights s (B, G, N). Sums run in float32 or better."""
+        exact = sum_dtype(x)
+        s = s.to(exact)
+        ws = s / s.shape[2] if weights is None else s * weights.to(exact).unsqueeze(1)
         count: Tensor | float
         if weights is None or counting(self._measure):
             count = present(weights, s.shape[2])
         else:
             count = float(training_count(self._measure, ndim) or 1000)
         # x as the left factor: its derivative then comes channels first, as the norm before it wants it.
-        total = torch.bmm(x, ws.transpose(1, 2)).transpose(1, 2)
-        return total / (ws.sum(2, keepdim=True) + 1e-5 / count)
+        with full_precision(x):
+            total = torch.bmm(x.to(exact), ws.transpose(1, 2)).transpose(1, 2)
+        return (total / (ws.sum(2, keepdim=True) + 1e-5 / count)).to(x.dtype)
 
     def attend(self, t: Tensor) -> Tensor:
         """Multi-head attention among the slices, (B, G, C) → (B, G, C)."""
         B, G, C = t.shape
-        q, k, v = (f(t).view(B, G, self.heads, -1).transpose(1, 2) for f in (self.query, self.key, self.value))
-        y: Tensor = self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(B, G, C))
+        d = C // self.heads
+        q, k, v = (f(t).view(B, G, self.heads, d).transpose(1, 2) for f in (self.query, self.key, self.value))
+        # Written out: a handful of slices needs no fused kernel, and those have no second or forward derivative.
+        among = torch.softmax(q @ k.transpose(2, 3) / sqrt(d), 3)  # (B, heads, G, G)
+        y: Tensor = self.out((among @ v).transpose(1, 2).reshape(B, G, C))
         return y
 
     def forward(
@@ -94,7 +102,7 @@ class SliceAttention(Measured):
         onto: Tensor | None = None,
         shape: tuple[int, ...] | None = None,
     ) -> Tensor:
-        """Y + onto."""
+        """The attention's output, added to ``onto`` if given."""
         if weights is None and shape is not None:
             weights = sample_weights(self._measure, None, x, shape)
         # The temperature divides the small matrix, not the field.
@@ -126,7 +134,8 @@ class Transolver(Measured):
     Args:
         in_channels, out_channels: C_in, C_out.
         width, heads, layers, slices: of the blocks.
-        norm: see :func:`quadnorm.make_norm`; ``token`` is the stock token-wise LayerNorm.
+        norm: see :func:`quadnorm.make_norm`; ``token`` is the stock token-wise LayerNorm. A quadrature norm that names
+            no measure takes the operator's; where that is counting, the placement's rule.
         measure: a rule's name or a measure, for the slices.
         dim: spatial dimension. ``placement``: where grid samples lie. ``learn_temperature``: see
             :class:`SliceAttention`.
@@ -160,7 +169,14 @@ class Transolver(Measured):
         self.in_channels, self.out_channels, self.dim, self.placement = in_channels, out_channels, dim, placement
         self.lift = PointwiseMLP(in_channels + dim, width, width)
         self.blocks = nn.ModuleList(
-            TransolverBlock(width, heads, slices, norm, placement, learn_temperature) for _ in range(layers)
+            TransolverBlock(
+                width,
+                heads,
+                slices,
+                partial(spatial_norm, norm, width, as_measure(measure), placement),
+                learn_temperature,
+            )
+            for _ in range(layers)
         )
         self.head = Pointwise(width, out_channels)
         for m in self.modules():
@@ -182,23 +198,27 @@ class Transolver(Measured):
     def _sums(self) -> Iterable[Any]:
         return (block.attention for block in self.blocks)
 
-    def forward(self, x: Tensor, coordinates: Any = None, weights: Any = None, *, norm_weights: Any = None) -> Tensor:
+    def forward(
+        self, x: Tensor, coordinates: Any = None, weights: Any = None, *, mask: Any = None, norm_weights: Any = None
+    ) -> Tensor:
         """See the class."""
-        s = Samples.of(x, coordinates, weights, self._measure, self.placement, self.in_channels, self.dim, norm_weights)
-        v = self.lift(torch.cat([s.field, s.places.expand(x.shape[0], -1, -1)], 1))
+        s = samples_of(self, x, coordinates, weights, mask, norm_weights)
+        v = self.lift(torch.cat([s.values, s.places.expand(x.shape[0], -1, -1)], 1))
         for block in self.blocks:
             v = block(v, s)
-        return s.restore(affine(v, self.head.weight, self.head.bias), coordinates is not None)
+        return s.restore(affine(v, self.head.weight, self.head.bias))
 
 
 class TransolverBlock(nn.Module):
     """One layer of :class:`Transolver`."""
 
-    def __init__(self, width: int, heads: int, slices: int, norm: Any, placement: str, learn_temperature: bool) -> None:
+    def __init__(
+        self, width: int, heads: int, slices: int, make_norm: Callable[[], nn.Module], learn_temperature: bool
+    ) -> None:
         super().__init__()
-        self.norm1 = spatial_norm(norm, width, placement)
+        self.norm1 = make_norm()
         self.attention = SliceAttention(width, heads, slices, learn_temperature)
-        self.norm2 = spatial_norm(norm, width, placement)
+        self.norm2 = make_norm()
         self.mlp = PointwiseMLP(width, 4 * width, width)
 
     def forward(self, v: Tensor, s: Samples) -> Tensor:

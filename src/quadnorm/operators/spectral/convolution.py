@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
+from quadnorm._precision import full_precision
 from quadnorm._suggest import unknown
-from quadnorm.measures import Measure, as_measure
-from quadnorm.operators.pointwise import ordinary
+from quadnorm._tensors import is_plain
+from quadnorm.measures import Anchored, Measure, as_measure
 from quadnorm.operators.spectral.dft import COUNTING, Wave, matrix, waves_of
 from quadnorm.operators.spectral.hermitian import tie, untie
 from quadnorm.operators.spectral.transforms import (
@@ -63,8 +65,9 @@ class SpectralConv(nn.Module):
         modes: m, for every axis or one each (then their number is the dimension).
         dim: spatial dimension, if ``modes`` is a single number.
         kernel, measure, period, padding: as above; ``period`` and ``padding`` for every axis or one each.
-        placement: where samples lie (``endpoint``, ``cell``, ``periodic``, ``left``), for measures that do not know it.
-        backend: ``dense`` matrix products, ``fft`` where the sums are discrete Fourier transforms, or the cheaper
+        placement: where samples lie (a name of the table of placements), for measures that do not know it.
+        backend: ``dense`` matrix products, ``fft`` for sums that are discrete Fourier transforms (refused for measures
+            whose sums never are; an Anchored measure's are at n₀, elsewhere it takes matrix products), or the cheaper
             (``auto``).
 
     Shapes: (B, C_in, *spatial) → (B, C_out, *spatial), any resolution with n ≥ 2m (last axis: n ≥ 2m−2).
@@ -114,8 +117,9 @@ class SpectralConv(nn.Module):
         pair, free = (in_channels, out_channels), self.modes.shape
         if tied:
             source, sign, count = tie(self.modes)
-            self.register_buffer("_source", source.to(device), persistent=False)
-            self.register_buffer("_sign", sign.to(device), persistent=False)
+            home = torch.get_default_device() if device is None else device
+            self.register_buffer("_source", source.to(home), persistent=False)
+            self.register_buffer("_sign", sign.to(home), persistent=False)
             self.dc = nn.Parameter(torch.empty(pair, device=device, dtype=real))
             free = (count,)
         self.weight = nn.Parameter(torch.empty((*free, *pair), device=device, dtype=real.to_complex()))
@@ -143,10 +147,15 @@ class SpectralConv(nn.Module):
                 f"kernel={self.kernel!r} with the counting measure has the FFT's period, got period={self.period}; "
                 f"use kernel='quadrature', or leave period out"
             )
-        self._measure = measure
-        self._waves, self._full = waves_of(
+        waves, full = waves_of(
             measure, len(self.modes.kept), self.kernel != "quadrature", self.placement, self.period, self.padding
         )
+        if self.backend == "fft" and not isinstance(measure, Anchored) and (full or not all(w.is_flat for w in waves)):
+            raise ValueError(
+                f"backend='fft' needs equal weights on equispaced samples, which {measure!r} has at no resolution; "
+                f"use backend='auto' or 'dense'"
+            )
+        self._measure, self._waves, self._full = measure, waves, full
 
     def wavenumbers(self) -> Tensor:
         """The frequency vector of every mode, (*modes, d), in the order of the published weights' two corners folded.
@@ -162,38 +171,48 @@ class SpectralConv(nn.Module):
             return untie(self.dc, self.weight, self._source, self._sign)  # type: ignore[arg-type]
         return self.weight.flatten(0, -3)
 
-    def forward(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
-        """(B, C_in, *spatial) → (B, C_out, *spatial); ``bias`` (C_out,) is added: as the wave k = 0, for free."""
+    def forward(self, x: Tensor, bias: Tensor | None = None, weights: Tensor | None = None) -> Tensor:
+        """(B, C_in, *spatial) → (B, C_out, *spatial).
+
+        ``bias`` (C_out,) is added: as the wave k = 0, for free. ``weights`` (1 or B, N), summing to 1, take the place
+        of the measure's.
+        """
         sizes = self._checked(x)
-        with torch.autocast(x.device.type, enabled=False):  # phases need more digits than half precision has
+        with full_precision(x):  # phases need more digits than half precision has
             weight = self.full_weight()
             real = torch.float64 if weight.dtype == torch.complex128 else torch.float32
             field = x.to(real)
             constant = None if bias is None else bias.to(real)
-            if self._full is None and self._takes_fft(self._waves, sizes):
+            given = None if weights is None else weights.to(real).view(-1, 1, *sizes)
+            if (self._full is None or given is not None) and self._takes_fft(self._waves, sizes):
+                field = field if given is None else field * (given * prod(sizes))
                 return through_fft(field, weight, constant, self.modes).to(x.dtype)
-            analysis, synthesis, full = self.matrices(sizes, x.device, real)
+            analysis, synthesis, full = self.matrices(sizes, x.device, real, given)
             if full is not None:
                 field = field * full
-            way = through_matrices if ordinary(field) else through_real_matrices
+            way = through_matrices if is_plain(field, weight, constant) else through_real_matrices
             return way(field, weight, constant, self.modes, analysis, synthesis).to(x.dtype)
 
     def matrices(
-        self, sizes: tuple[int, ...], device: torch.device, dtype: torch.dtype
+        self, sizes: tuple[int, ...], device: torch.device, dtype: torch.dtype, given: Tensor | None = None
     ) -> tuple[Matrices, Matrices, Tensor | None]:
         """Cosines and sines of every axis for X and for y, and the weights that multiply the field first, if any."""
         axes = list(zip(self._waves, sizes, self.modes.tops, strict=True))
-        role = "analysis" if self._full is None else "plain"
+        role = "analysis" if self._full is None and given is None else "plain"
         roles = ["plain"] * (len(axes) - 1) + ["half"]
         analysis = tuple(matrix(*a, role, device, dtype) for a in axes)
         synthesis = tuple(matrix(*a, r, device, dtype) for a, r in zip(axes, roles, strict=True))
-        return analysis, synthesis, None if self._full is None else self._full.shared_weights(sizes, device, dtype)
+        if given is None and self._full is not None:
+            given = self._full.shared_weights(sizes, device, dtype)
+        return analysis, synthesis, given
 
     def _takes_fft(self, waves: tuple[Wave, ...], sizes: tuple[int, ...]) -> bool:
         if self.backend == "dense" or torch.compiler.is_compiling():
             return False
         possible = all(w.equispaced(n) for w, n in zip(waves, sizes, strict=True))
         if self.backend == "fft":
+            if not possible and isinstance(self._measure, Anchored):
+                return False  # the training grid's transform, continued to other grids by its own sums
             if not possible:
                 raise ValueError(
                     f"backend='fft' needs equal weights and equispaced waves, which {self._measure!r} does not have on "

@@ -52,6 +52,11 @@ class Wave:
             return torch.full((n,), 1 / n, dtype=torch.float64, device="cpu")
         return self.axis.weights(n)
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether the sum may be a discrete Fourier transform at some n: no padding, equal weights."""
+        return not self.padding and (self.axis is None or self.axis.flat(64))
+
     def equispaced(self, n: int) -> bool:
         """Whether the sum over this axis is a discrete Fourier transform: equal weights, s_j = (j + const)/n."""
         if self.padding or self.axis is None:
@@ -114,7 +119,9 @@ def _matrix(wave: Wave, n: int, top: int, role: str) -> Tensor:
     if role == "half":
         # Re(Y e^{iθ}) counts once at k = 0 and at the frequency n/2, which is its own negative; twice elsewhere.
         own = wave.native(n)
-        twice = torch.tensor([1.0 if j == 0 or own == 2 * j else 2.0 for j in range(top + 1)], dtype=torch.float64)
+        twice = torch.tensor(
+            [1.0 if j == 0 or own == 2 * j else 2.0 for j in range(top + 1)], dtype=torch.float64, device="cpu"
+        )
         return waves * torch.cat([twice, twice])[:, None]
     return waves
 

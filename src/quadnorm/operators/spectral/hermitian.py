@@ -29,7 +29,7 @@ def tie(modes: Modes) -> tuple[Tensor, Tensor, int]:
             place[k] = len(place)
             source.append(place[k])
             sign.append(1.0)
-    return torch.tensor(source), torch.tensor(sign), len(place) - 1
+    return torch.tensor(source, device="cpu"), torch.tensor(sign, device="cpu"), len(place) - 1
 
 
 def untie(dc: Tensor, free: Tensor, source: Tensor, sign: Tensor) -> Tensor:

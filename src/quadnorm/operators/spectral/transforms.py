@@ -23,6 +23,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from quadnorm._precision import full_precision, is_batched
+from quadnorm._tensors import is_eager
+
 Matrices = tuple[Tensor, ...]
 
 # Measured on one core (AVX-512, float32): per multiplication of the matrix products, and per point and octave of the
@@ -51,10 +54,10 @@ class Modes:
     def wavenumbers(self) -> Tensor:
         """The frequency vectors, (*shape, d), in the order of the weights."""
         axes = [
-            torch.tensor([*range(m), *(-k for k in range(1, q + 1))])
+            torch.tensor([*range(m), *(-k for k in range(1, q + 1))], device="cpu")
             for m, q in zip(self.kept[:-1], self.lowest, strict=True)
         ]
-        return torch.stack(torch.meshgrid(*axes, torch.arange(self.kept[-1]), indexing="ij"), -1)
+        return torch.stack(torch.meshgrid(*axes, torch.arange(self.kept[-1], device="cpu"), indexing="ij"), -1)
 
 
 # --- the matrix products ---------------------------------------------------------------------------------------------
@@ -185,12 +188,15 @@ class Analyse(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, modes: Modes, *mats: Tensor) -> Tensor:
         ctx.modes, ctx.mats = modes, mats
-        with torch.autocast(x.device.type, enabled=False):  # a backward pass may run under autocast
+        with full_precision(x):  # a backward pass may run under autocast
             return complex_modes(analyse_real(x, mats), modes)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        x = Synthesise.apply(g, None, ctx.modes, *ctx.mats)  # type: ignore[no-untyped-call]
+        if is_eager() and not is_batched(g):
+            x = Synthesise.apply(g, None, ctx.modes, *ctx.mats)  # type: ignore[no-untyped-call]
+        else:  # batched or traced: plain operations
+            x = synthesise_real(from_modes(g.real, g.imag, ctx.modes), ctx.mats)
         return x, None, *(None for _ in ctx.mats)
 
 
@@ -200,7 +206,7 @@ class Synthesise(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, y: Tensor, bias: Tensor | None, modes: Modes, *mats: Tensor) -> Tensor:
         ctx.modes, ctx.mats = modes, mats
-        with torch.autocast(y.device.type, enabled=False):
+        with full_precision(y):
             t = from_modes(y.real, y.imag, modes)
             if bias is not None:
                 t.flatten(0, -3)[0] += bias
@@ -208,8 +214,11 @@ class Synthesise(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        y = Analyse.apply(g, ctx.modes, *ctx.mats)  # type: ignore[no-untyped-call]
-        constant = y.flatten(0, -3)[0].real.sum(0) if ctx.needs_input_grad[1] else None
+        if is_eager() and not is_batched(g):
+            y = Analyse.apply(g, ctx.modes, *ctx.mats)  # type: ignore[no-untyped-call]
+        else:
+            y = torch.complex(*to_modes(analyse_real(g, ctx.mats), ctx.modes))
+        constant = y[(0,) * len(ctx.modes.kept)].real.sum(0) if ctx.needs_input_grad[1] else None
         return y, constant, None, *(None for _ in ctx.mats)
 
 
@@ -229,7 +238,7 @@ def through_matrices(
 ) -> Tensor:
     """Σ_k c_k Re(X_k W_k e^{…}) + bias, for weights (K, I, O) complex; eager."""
     given: Tensor = Analyse.apply(x, modes, *analysis)  # type: ignore[no-untyped-call]
-    made = torch.bmm(given.flatten(0, -3), weight).view(*modes.shape, x.shape[0], -1)  # (*modes.shape, B, O)
+    made = torch.bmm(given.flatten(0, -3), weight).view(*modes.shape, x.shape[0], weight.shape[2])
     y: Tensor = Synthesise.apply(made, bias, modes, *synthesis)  # type: ignore[no-untyped-call]
     return y
 
@@ -242,7 +251,7 @@ def through_real_matrices(
     wr, wi = torch.view_as_real(weight).unbind(-1)  # (K, I, O)
     both = torch.cat([torch.cat([wr, wi], 2), torch.cat([-wi, wr], 2)], 1)  # (K, 2I, 2O)
     out = torch.bmm(torch.cat([re.flatten(0, -3), im.flatten(0, -3)], -1), both)  # (K, B, 2O)
-    re, im = out.view(*modes.shape, x.shape[0], -1).chunk(2, -1)
+    re, im = out.view(*modes.shape, x.shape[0], out.shape[2]).chunk(2, -1)
     return synthesise_real(with_constant(from_modes(re, im, modes), bias), synthesis)
 
 
@@ -257,7 +266,7 @@ def through_fft(x: Tensor, weight: Tensor, bias: Tensor | None, modes: Modes) ->
     for axis, at in enumerate(rows, start=2):
         kept = kept.index_select(axis, at)
     out = torch.bmm(kept.permute(*dims, 0, 1).reshape(-1, *x.shape[:2]), weight)  # (K, B, O)
-    full = out.permute(1, 2, 0).reshape(x.shape[0], -1, *modes.shape)
+    full = out.permute(1, 2, 0).reshape(x.shape[0], weight.shape[2], *modes.shape)
     for axis, (at, n) in enumerate(zip(rows, sizes[:-1], strict=True), start=2):
         empty = full.new_zeros(*full.shape[:axis], n, *full.shape[axis + 1 :])
         full = empty.index_copy(axis, at, full)

@@ -1,0 +1,36 @@
+"""How many digits sums over space have, whatever the precision around them."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor
+
+
+def sum_dtype(x: Tensor) -> torch.dtype:
+    """The precision of sums over space: float64 for float64, float32 for everything else.
+
+    >>> sum_dtype(torch.ones(1, dtype=torch.float16))
+    torch.float32
+    """
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+def full_precision(x: Tensor) -> AbstractContextManager[object]:
+    """A context without autocast on x's device; nothing at all where autocast is off, so that no trace shows it.
+
+    >>> with torch.autocast("cpu"), full_precision(torch.ones(1)):
+    ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
+    torch.float32
+    """
+    device = x.device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        return torch.autocast(device, enabled=False)
+    return nullcontext()
+
+
+def is_batched(t: Tensor) -> bool:
+    """Whether t stands for many tensors at once, as derivatives do under ``autograd.grad(is_grads_batched=True)``."""
+    functorch = torch._C._functorch
+    return functorch.is_functorch_wrapped_tensor(t) or functorch.is_legacy_batchedtensor(t)

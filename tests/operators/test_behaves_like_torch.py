@@ -1,0 +1,186 @@
+"""What works with PyTorch's own layers works with operators: batched and second derivatives, devices, half precision."""
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from quadnorm import Anchored, Blend, Grid, LatLon, Weights
+from quadnorm.norms import BlendQuadNorm, QuadNorm
+from quadnorm.operators import FNO, GalerkinTransformer, Transolver
+
+MODELS = {
+    "fno": lambda **o: FNO(width=4, modes=2, layers=2, projection=8, **o),
+    "hermitian": lambda **o: FNO(width=4, modes=2, layers=2, projection=8, kernel="hermitian", **o),
+    "galerkin": lambda **o: GalerkinTransformer(width=8, heads=2, layers=1, projection=8, **o),
+    "transolver": lambda **o: Transolver(width=8, heads=2, layers=1, **o),
+}
+EACH = pytest.mark.parametrize("name", MODELS)
+
+
+def build(name, **options):
+    torch.manual_seed(0)
+    return MODELS[name](**options)
+
+
+# --- derivatives -----------------------------------------------------------------------------------------------------
+
+
+@EACH
+def test_batched_derivatives(name):
+    """autograd.grad(is_grads_batched=True), of inputs and parameters, is a loop over the derivatives."""
+    model, x = build(name, norm="none"), torch.randn(2, 1, 6, 7, requires_grad=True)
+    y = model(x)
+    g, wanted = torch.randn(3, *y.shape), [x, *model.parameters()]
+    batched = torch.autograd.grad(y, wanted, g, is_grads_batched=True, retain_graph=True)
+    single = [torch.autograd.grad(y, wanted, one, retain_graph=True) for one in g]
+    for k, together in enumerate(batched):
+        torch.testing.assert_close(together, torch.stack([s[k] for s in single]), rtol=1e-4, atol=1e-6)
+
+
+@EACH
+def test_vectorized_jacobians(name):
+    model, x = build(name, norm="none").double(), torch.randn(1, 1, 4, 5, dtype=torch.float64)
+    jacobian = torch.autograd.functional.jacobian
+    expected = jacobian(lambda t: model(t).sum((2, 3)), x)
+    torch.testing.assert_close(jacobian(lambda t: model(t).sum((2, 3)), x, vectorize=True), expected)
+    forward = jacobian(lambda t: model(t).sum((2, 3)), x, vectorize=True, strategy="forward-mode")
+    torch.testing.assert_close(forward, expected)
+
+
+@EACH
+def test_second_and_forward_derivatives(name):
+    model = build(name, norm="none").double()
+    x = torch.randn(1, 1, 4, 5, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(model, x, fast_mode=True, check_forward_ad=True, check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(model, x, fast_mode=True)
+
+
+# --- devices ---------------------------------------------------------------------------------------------------------
+
+
+class HostReads(TorchDispatchMode):
+    """Counts the values that are read back from a tensor."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += func in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.nonzero.default)
+        return func(*args, **(kwargs or {}))
+
+
+@EACH
+def test_meta_and_default_device(name):
+    with torch.device("meta"):
+        model, x = build(name, norm="none", measure="trapezoid"), torch.randn(2, 1, 6, 7)
+    assert {p.device.type for p in model.parameters()} == {"meta"}
+    y = model(x)
+    assert (y.device.type, y.shape) == ("meta", (2, 1, 6, 7))
+    y.sum().backward()
+    here, field = build(name, norm="none", measure="trapezoid"), torch.randn(1, 1, 6, 7, device="cpu")
+    expected = here(field)
+    torch.set_default_device("meta")  # where new tensors go must not matter to those that are there
+    try:
+        torch.testing.assert_close(here(field), expected)
+        assert LatLon().weights((5, 4), device="cpu").device.type == "cpu"
+    finally:
+        torch.set_default_device("cpu")
+
+
+@EACH
+def test_another_device_in_fake_tensors(name):
+    build(name, norm="none", measure="trapezoid")(torch.randn(1, 1, 6, 7))  # fills the caches with real tensors
+    with FakeTensorMode():
+        model = build(name, norm="none", measure="trapezoid").to("cuda")
+        x = torch.randn(2, 1, 6, 7, device="cuda", requires_grad=True)
+        y = model(x)
+        assert y.device.type == "cuda"
+        y.sum().backward()
+        assert x.grad.device.type == "cuda"
+
+
+@pytest.mark.parametrize("name", ["galerkin", "transolver"])
+def test_points_cost_no_reads(name):
+    model = build(name, norm="none", measure="trapezoid")
+    x, r, w = torch.randn(2, 30, 1), torch.rand(30, 2), torch.rand(30)
+    with HostReads() as reads:
+        model(x, coordinates=r, weights=w).sum().backward()
+    assert reads.count == 0
+
+
+# --- half precision --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("measure", ["counting", "trapezoid"])
+@pytest.mark.parametrize("name", ["galerkin", "transolver"])
+def test_float16_on_many_samples(name, measure):
+    """66,049 samples: their plain sum is beyond float16, and 1/66,049 below what it resolves."""
+    model = build(name, norm="none", measure=measure)
+    x = torch.randn(1, 1, 257, 257) + 2
+    expected = model(x)
+    got = model.half()(x.half()).float()
+    assert got.isfinite().all()
+    assert (got - expected).norm() / expected.norm() < 5e-3
+
+
+# --- empty batches, FFT, measures of norms ---------------------------------------------------------------------------
+
+
+@EACH
+def test_empty_batch(name):
+    assert build(name, norm="quad")(torch.zeros(0, 1, 6, 7)).shape == (0, 1, 6, 7)
+
+
+def test_fft_backend_serves_anchored_layers_and_refuses_others_at_once():
+    model = FNO(width=4, modes=2, layers=1, norm="none", backend="fft")
+    x, fine = torch.randn(1, 1, 9, 9), torch.randn(1, 1, 17, 17)
+    expected = model(x)
+    model.measure = Anchored((9, 9))
+    torch.testing.assert_close(model(x), expected)
+    dense = FNO(width=4, modes=2, layers=1, norm="none", backend="dense", measure=Anchored((9, 9)))
+    dense.load_state_dict(model.state_dict())
+    torch.testing.assert_close(model(fine), dense(fine))
+    for measure in ("trapezoid", Blend(0.5, Grid("periodic"))):
+        with pytest.raises(ValueError, match="has at no resolution; use backend='auto' or 'dense'"):
+            FNO(width=4, modes=2, layers=1, backend="fft", measure=measure)
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        LatLon(),
+        Grid(("trapezoid", "periodic")),
+        Grid("simpson"),
+        Grid.from_coordinates([0.0, 0.1, 0.4, 0.8, 1.0], [0.0, 0.3, 0.7, 0.9, 1.0]),
+        Grid("trapezoid").masked(torch.ones(5, 5, dtype=torch.bool)),
+        Weights(torch.rand(5, 5)),
+        Anchored((5, 5)),
+    ],
+    ids=lambda m: type(m).__name__,
+)
+@EACH
+def test_norms_that_name_no_measure_take_the_operators(name, measure):
+    def measures(norm):
+        model = build(name, norm=norm, measure=measure)
+        return {m.measure for m in model.modules() if isinstance(m, QuadNorm)}
+
+    assert measures("quad:instance") == {measure}
+    assert measures(QuadNorm) == {measure}
+    assert measures("quad:boole") == {Grid("boole")}
+    assert measures("layer") == {Grid("counting")}
+    assert measures(BlendQuadNorm) == {Blend(0.3, measure)}
+
+
+@EACH
+def test_interior_is_a_placement_like_the_others(name):
+    """Anchored at its training grid it is the model as trained; coordinates are (j+1)/(n+1)."""
+    model = build(name, norm="none", placement="interior")
+    x = torch.randn(1, 1, 7, 7)
+    expected = model(x)
+    model.measure = Anchored((7, 7), "interior")
+    torch.testing.assert_close(model(x), expected, rtol=1e-4, atol=1e-5)
+    assert model(torch.randn(1, 1, 15, 15)).isfinite().all()
+    quadrature = [
+        m.measure for m in build(name, norm="quad", placement="interior").modules() if isinstance(m, QuadNorm)
+    ]
+    assert set(quadrature) == {Grid("interior")}

@@ -20,7 +20,7 @@ def tie(modes: Modes) -> tuple[Tensor, Tensor, int]:
     """
     place: dict[tuple[int, ...], int] = {}
     source, sign = [], []
-    for k in (tuple(v) for v in modes.wavenumbers().flatten(0, -2).tolist()):
+    for k in modes.frequencies():
         mirror = tuple(-c for c in k)
         if k[-1] == 0 and mirror in place:  # the wave 0 is its own mirror, and is not in `place` yet
             source.append(place[mirror])

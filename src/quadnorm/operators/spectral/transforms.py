@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import permutations
+from itertools import permutations, product
 from math import log2, prod
 from typing import Any
 
@@ -51,13 +51,14 @@ class Modes:
         """Number of modes on each axis."""
         return (*(m + q for m, q in zip(self.kept[:-1], self.lowest, strict=True)), self.kept[-1])
 
+    def frequencies(self) -> list[tuple[int, ...]]:
+        """The frequency vectors in the order of the weights, as numbers."""
+        axes = [[*range(m), *range(-1, -q - 1, -1)] for m, q in zip(self.kept[:-1], self.lowest, strict=True)]
+        return list(product(*axes, range(self.kept[-1])))
+
     def wavenumbers(self) -> Tensor:
         """The frequency vectors, (*shape, d), in the order of the weights."""
-        axes = [
-            torch.tensor([*range(m), *(-k for k in range(1, q + 1))], device="cpu")
-            for m, q in zip(self.kept[:-1], self.lowest, strict=True)
-        ]
-        return torch.stack(torch.meshgrid(*axes, torch.arange(self.kept[-1], device="cpu"), indexing="ij"), -1)
+        return torch.tensor(self.frequencies(), device="cpu").view(*self.shape, len(self.kept))
 
 
 # --- the matrix products ---------------------------------------------------------------------------------------------

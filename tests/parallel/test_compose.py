@@ -48,7 +48,9 @@ def case_dtensor(rank: int, world: int, name: str) -> None:
     close(xs.grad.full_tensor(), full.grad, "input gradient")
     for (key, p), q in zip(parted.named_parameters(), model.parameters(), strict=True):
         grad = p.grad.clone()
-        torch.distributed.all_reduce(grad if not grad.is_complex() else torch.view_as_real(grad), group=mesh["data"].get_group())
+        torch.distributed.all_reduce(
+            grad if not grad.is_complex() else torch.view_as_real(grad), group=mesh["data"].get_group()
+        )
         close(grad, q.grad, key, max(q.grad.abs().max().item(), 0.1))
     if world == 2:  # along one axis of the mesh only
         with pytest.raises(ValueError, match=r"use distribute_tensor\(x, mesh, \[Shard\(2\)\]\)"):

@@ -26,7 +26,9 @@ def case_lost(rank: int, world: int, how: str) -> float:
         time.sleep(2 * TIMEOUT)
         return 0.0
     began = time.monotonic()
-    with pytest.raises(RankLostError, match=rf"rank {rank} of {world} could not .*another rank has died, left or fallen"):
+    with pytest.raises(
+        RankLostError, match=rf"rank {rank} of {world} could not .*another rank has died, left or fallen"
+    ):
         for _ in range(3):
             loss.backward(retain_graph=True)
             loss = model(x).square().sum()

@@ -35,6 +35,12 @@ class FNOOnShards(FNO):
         share = torch.addmm(self.lift.bias[:, None], place, r)  # type: ignore[index]
         return affine(x.flatten(2), field, None, onto=share.expand(x.shape[0], -1, -1))
 
+    def forward(self, x: Tensor, weights: Any = None, mask: Any = None) -> Tensor:
+        """See :class:`FNO`; under its measures only."""
+        if weights is not None or mask is not None:
+            raise NotImplementedError("a sharded FNO takes no weights and no mask; give it a measure instead")
+        return super().forward(x)
+
     def forward_chunked(self, x: Tensor, rows: int = 32) -> Tensor:
         """Strips are for one process; shards take their place."""
         raise NotImplementedError("forward_chunked works on the whole field; a sharded model is already cut in parts")
@@ -46,7 +52,15 @@ class FNOBlockOnShards(FNOBlock):
     _split: Split
     complete: ClassVar[tuple[str, ...]] = ()
 
-    def scale(self, v: Tensor, u: Tensor, shape: tuple[int, ...], eps: float = 1e-12, **options: Any) -> Tensor:
+    def scale(
+        self,
+        v: Tensor,
+        u: Tensor,
+        shape: tuple[int, ...],
+        weights: Tensor | None = None,
+        eps: float = 1e-12,
+        **options: Any,
+    ) -> Tensor:
         """α₀ √(E‖v‖² / (E‖u‖² + ε)), (B, 1, 1)."""
         assert self.gain is not None
         part = self._split.resolve(shape)
@@ -57,7 +71,9 @@ class FNOBlockOnShards(FNOBlock):
 
 
 def samples_here(model: Any, x: Tensor, coordinates: Any, weights: Any, norm_weights: Any, mask: Any = None) -> Samples:
-    """``Samples.of`` for this rank's samples of a grid, or for its points."""
+    """The :class:`Samples` of this rank: of a grid, or of its points."""
+    if mask is not None:
+        raise NotImplementedError("a sharded model takes no mask; pass weights=, 0 where a sample is absent")
     split: Split = model._split
     m, channels = model.measure, model.in_channels
     if coordinates is None and norm_weights is not None:
@@ -81,8 +97,8 @@ def samples_here(model: Any, x: Tensor, coordinates: Any, weights: Any, norm_wei
             weights = _points_weights(m, part.shape, part.slices, x)
     else:
         places = measure.local_places(m, model.placement, part, x.device, x.dtype)[None]
-        if weights is None and mask is None:
-            return Samples(field, places, local, None, None)
+        if weights is None:
+            return Samples(field, places, local)
     share = m.alpha if isinstance(m, Blend) else 0.0
     found = given.normalised(given.flattened(weights, field, local, split), share, split, accumulator(x))
     w = found.weights
@@ -91,7 +107,8 @@ def samples_here(model: Any, x: Tensor, coordinates: Any, weights: Any, norm_wei
         _present(places, w) if scattered else places,
         local,
         w,
-        (w if norm_weights is None else norm_weights),
+        {"weights": w if norm_weights is None else norm_weights},
+        scattered,
     )
 
 
@@ -117,13 +134,15 @@ class GalerkinOnShards(GalerkinTransformer):
     _split: Split
     complete: ClassVar[tuple[str, ...]] = ()
 
-    def forward(self, x: Tensor, coordinates: Any = None, weights: Any = None, *, norm_weights: Any = None) -> Tensor:
+    def forward(
+        self, x: Tensor, coordinates: Any = None, weights: Any = None, *, mask: Any = None, norm_weights: Any = None
+    ) -> Tensor:
         """See :class:`GalerkinTransformer`."""
-        s = samples_here(self, x, coordinates, weights, norm_weights)
-        v = affine(torch.cat([s.field, s.places.expand(x.shape[0], -1, -1)], 1), self.lift.weight, self.lift.bias)
+        s = samples_here(self, x, coordinates, weights, norm_weights, mask)
+        v = affine(torch.cat([s.values, s.places.expand(x.shape[0], -1, -1)], 1), self.lift.weight, self.lift.bias)
         for block in self.blocks:
             v = block(v, s)
-        return s.restore(self.head(v), coordinates is not None)
+        return s.restore(self.head(v))
 
 
 class TransolverOnShards(Transolver):
@@ -132,13 +151,15 @@ class TransolverOnShards(Transolver):
     _split: Split
     complete: ClassVar[tuple[str, ...]] = ()
 
-    def forward(self, x: Tensor, coordinates: Any = None, weights: Any = None, *, norm_weights: Any = None) -> Tensor:
+    def forward(
+        self, x: Tensor, coordinates: Any = None, weights: Any = None, *, mask: Any = None, norm_weights: Any = None
+    ) -> Tensor:
         """See :class:`Transolver`."""
-        s = samples_here(self, x, coordinates, weights, norm_weights)
-        v = self.lift(torch.cat([s.field, s.places.expand(x.shape[0], -1, -1)], 1))
+        s = samples_here(self, x, coordinates, weights, norm_weights, mask)
+        v = self.lift(torch.cat([s.values, s.places.expand(x.shape[0], -1, -1)], 1))
         for block in self.blocks:
             v = block(v, s)
-        return s.restore(affine(v, self.head.weight, self.head.bias), coordinates is not None)
+        return s.restore(affine(v, self.head.weight, self.head.bias))
 
 
 class PointwiseConvOnShards(nn.Module):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -34,10 +34,10 @@ class SpectralConvOnShards(SpectralConv):
     _split: Split
     complete: ClassVar[tuple[str, ...]] = ("weight", "dc")
 
-    def forward(self, x: Tensor, bias: Tensor | None = None, **given: Any) -> Tensor:
+    def forward(self, x: Tensor, bias: Tensor | None = None, weights: Tensor | None = None) -> Tensor:
         """(B, C_in, *local) → (B, C_out, *local)."""
-        if any(v is not None for v in given.values()):
-            raise NotImplementedError(f"{', '.join(given)} of a spectral convolution on shards; give it a measure")
+        if weights is not None:
+            raise NotImplementedError("weights of a spectral convolution on shards; give it a measure")
         part = self._split.resolve(x.shape[2:])
         self._check_whole(x, part)
         group = self._split.group

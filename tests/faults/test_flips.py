@@ -72,7 +72,7 @@ def test_every_flipped_bit_is_noticed(files, tmp_path):
 
 def test_a_study_with_flips_everywhere_mends_itself(tmp_path):
     """Every file of a finished study has a flipped bit: run again, it holds what it held."""
-    from tests.lab.studies.test_runner import fingerprint
+    from tests.lab.studies.compare import fingerprint
 
     study = tiny_study(seeds=(0,))
     run_study(study, tmp_path / "whole", workers=1)

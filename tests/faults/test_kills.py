@@ -13,7 +13,7 @@ from quadnorm.lab.studies.records import load
 from quadnorm.training.folder import claimed
 from tests import ROOT
 from tests.faults.effort import LONG, report
-from tests.lab.studies.test_runner import fingerprint
+from tests.lab.studies.compare import fingerprint
 from tests.lab.studies.tiny_study import tiny_study
 
 pytestmark = pytest.mark.faults

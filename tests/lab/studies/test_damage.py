@@ -2,13 +2,14 @@
 
 import os
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from quadnorm.lab.studies.records import complete, evaluation_file, folder_of, load, read_json, tasks_of, write_record
 from quadnorm.lab.studies.runner import run_study, start_again
 from quadnorm.training.folder import claimed
-from tests.lab.studies.test_runner import fingerprint
+from tests.lab.studies.compare import fingerprint
 from tests.lab.studies.tiny_study import tiny_study
 
 
@@ -87,3 +88,11 @@ def test_starting_again_refuses_a_run_that_another_process_trains(copy):
     assert sorted(p for p in copy.rglob("*") if p.is_file()) == before
     start_again(s, copy)
     assert not [p for p in copy.rglob("*") if p.is_file()]
+
+
+def test_threads_belong_to_a_run_and_not_to_how_a_study_is_run():
+    """One thread unless the study says otherwise, however many workers or open runs there are; another number is
+    another record."""
+    s = tiny_study(seeds=(0,))
+    assert {t.config["threads"] for t in tasks_of(s).values()} == {1}
+    assert not {*tasks_of(s)} & {*tasks_of(replace(s, threads=2))}

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,19 +32,8 @@ from quadnorm.training.checkpoint import read_checkpoint
 from quadnorm.training.data import samples
 from quadnorm.training.versions import NUMERICS
 from tests import ROOT
+from tests.lab.studies.compare import fingerprint
 from tests.lab.studies.tiny_study import ANCHORED, tiny_study
-
-
-def fingerprint(root: Path) -> dict[str, str]:
-    """Everything that must not depend on how often a study was stopped: errors and weights, byte by byte."""
-    kept = {}
-    for path in sorted(root.rglob("*")):
-        if path.name == "best.safetensors":
-            model, _ = load_model(path)
-            kept[str(path.relative_to(root))] = str([p.detach().flatten().tolist() for p in model.parameters()])
-        elif path.parent.name == "evaluations":
-            kept[str(path.relative_to(root))] = path.read_text()
-    return kept
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ BENCHMARKS = {
     "operators": "Training steps of FNO and Transolver against neuraloperator and plain forms; growth; memory.",
     "problems": "Samples per second of the PDE problems, against sparse direct solves.",
     "adapt": "An anchored model's forward pass against the original's.",
+    "parallel": "Sharded space: two processes against one; messages and bytes per layer against other libraries.",
     "studies": "Throughput of a study with two worker processes against one.",
 }
 

@@ -55,7 +55,9 @@ def evaluate(
         list[str] | None,
         typer.Option("--resolution", "-r", help="Samples per axis, 65 or 65x129; several may follow, or repeat it."),
     ] = None,
-    more: Annotated[list[str] | None, typer.Argument(help="Further resolutions.")] = None,
+    more: Annotated[
+        list[str] | None, typer.Argument(help="Further resolutions; parallel.space=2 under torchrun.")
+    ] = None,
     how: Annotated[str, typer.Option(help="exact (the same instances on the new grid), index or bicubic.")] = "exact",
     source: Annotated[str | None, typer.Option(help="For index and bicubic: the grid that samples come from.")] = None,
     split: Annotated[Split, typer.Option(help="Which samples.")] = "test",
@@ -67,8 +69,11 @@ def evaluate(
 ) -> None:
     """Errors of a trained model at other resolutions: `quadnorm eval run --resolution 64 128 256`."""
     from quadnorm.training import evaluate as run
+    from quadnorm.training import read_config
+    from quadnorm.training.ddp import reports
 
-    grids = [grid(r) for r in [*(resolution or []), *(more or [])]]
+    settings = [m for m in more or [] if m.startswith("parallel.")]
+    grids = [grid(r) for r in [*(resolution or []), *(m for m in more or [] if m not in settings)]]
     errors = run(
         checkpoint,
         grids or None,
@@ -77,7 +82,10 @@ def evaluate(
         source=None if source is None else grid(source),
         split=split,
         view=parameters(param),
+        space=read_config(None, settings).parallel.space,
     )
+    if not reports():
+        return
     rows = [
         (str(e.grid), f"{100 * e.mean:.3f} %", f"{100 * e.weighted_mean:.3f} %", str(len(e.plain)))
         for e in errors.grids

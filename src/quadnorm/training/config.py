@@ -13,7 +13,7 @@ from quadnorm._suggest import unknown
 LEARNING_RATES = {"fno": 5e-4, "galerkin": 3e-4, "transolver": 3e-4}
 
 # Settings that say how a run is carried out, not what is computed: they may change when it is resumed.
-CIRCUMSTANCES = ("device", "save", "tensorboard")
+CIRCUMSTANCES = ("device", "save", "tensorboard", "parallel")
 
 Positive = Annotated[int, Field(ge=1, le=10**9)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]  # what random generators take
@@ -144,6 +144,12 @@ class SaveConfig(Section):
     steps: Positive | None = None
 
 
+class ParallelConfig(Section):
+    """Under ``torchrun``: how many processes share each field, cut along its first axis; the others share batches."""
+
+    space: Positive = 1
+
+
 class TrainConfig(Section):
     """One training run. Every default is the paper's protocol, or says in its section what was chosen.
 
@@ -167,6 +173,7 @@ class TrainConfig(Section):
     threads: Threads | None = None  # decides the last bits; null: as torch finds it when the run begins
     device: str = "cpu"
     save: SaveConfig = SaveConfig()
+    parallel: ParallelConfig = ParallelConfig()
     tensorboard: bool = False
 
     @model_validator(mode="after")

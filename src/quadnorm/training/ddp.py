@@ -1,4 +1,4 @@
-"""Several processes, each with a share of every batch: the same losses as one process, up to rounding."""
+"""Several processes, each with a share of every batch and of space: the same losses as one process, up to rounding."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import atexit
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -14,15 +16,24 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Group:
-    """One process among ``world`` equal ones; only rank 0 writes."""
+    """One process among ``world`` equal ones; only rank 0 writes.
+
+    ``space`` consecutive ranks hold parts of the same fields, cut along their first axis; the others hold other samples.
+    """
 
     rank: int = 0
     world: int = 1
+    space: int = 1
 
     @property
     def main(self) -> bool:
         """Whether this is the process that writes and reports."""
         return self.rank == 0
+
+    @property
+    def data(self) -> int:
+        """How many shares a batch is cut into."""
+        return self.world // self.space
 
     def share(self, count: int) -> slice:
         """The rank's part of ``count`` samples; shares differ by at most one and may be empty.
@@ -30,15 +41,33 @@ class Group:
         >>> [Group(r, 3).share(7) for r in range(3)]
         [slice(0, 3, None), slice(3, 5, None), slice(5, 7, None)]
         """
-        size, more = divmod(count, self.world)
-        start = self.rank * size + min(self.rank, more)
-        return slice(start, start + size + (self.rank < more))
+        size, more = divmod(count, self.data)
+        index = self.rank // self.space
+        start = index * size + min(index, more)
+        return slice(start, start + size + (index < more))
+
+    def part(self, field: Tensor, first: int = 2) -> Tensor:
+        """The rank's part of space, along the first spatial dimension of a field."""
+        if self.space == 1:
+            return field
+        from quadnorm.parallel.split import even
+
+        start, stop = even(field.shape[first], self.space)[self.rank % self.space]
+        return field.narrow(first, start, stop - start)
+
+    def over_space(self, values: Tensor) -> Tensor:
+        """Σ over the parts of space, with its derivative; the same bits on each of their ranks."""
+        if self.space == 1:
+            return values
+        from quadnorm.parallel import total
+
+        return total(values, mesh(self.space)["space"].get_group())
 
     def total(self, values: Tensor) -> Tensor:
-        """Σ over ranks of a float64 tensor; the same bits on every rank."""
+        """Σ over shares of a float64 tensor, which the ranks of one share agree on; the same bits on every rank."""
         if self.world > 1:
             dist.all_reduce(values)
-        return values
+        return values if self.space == 1 else values / self.space
 
     def sums(self, values: Sequence[float]) -> list[float]:
         """Σ over ranks of a few numbers."""
@@ -50,12 +79,42 @@ class Group:
             dist.barrier()
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The model as training calls it: its gradients are averaged over ranks."""
-        return nn.parallel.DistributedDataParallel(model) if self.world > 1 else model
+        """The model as training calls it: its gradients are averaged over shares."""
+        self.split(model)
+        if self.data == 1:
+            return model
+        among = mesh(self.space)["data"].get_group() if self.space > 1 else None
+        return nn.parallel.DistributedDataParallel(model, process_group=among)
+
+    def split(self, model: nn.Module) -> None:
+        """Make the model work on parts of space, if there are any."""
+        if self.space > 1:
+            from quadnorm.parallel import shard
+
+            shard(model, mesh(self.space)["space"], axis=0)
 
 
-def group(device: torch.device) -> Group:
+@cache
+def mesh(space: int) -> Any:
+    """The ranks as (data, space)."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    kind = "cuda" if "nccl" in dist.get_backend() and torch.cuda.is_available() else "cpu"
+    return init_device_mesh(kind, (dist.get_world_size() // space, space), mesh_dim_names=("data", "space"))
+
+
+def group(device: torch.device, space: int = 1) -> Group:
     """The processes that ``torchrun`` started, or this one alone. A process group that is already there is used."""
+    found = _group(device)
+    if found.world % space:
+        raise ValueError(
+            f"parallel.space={space} needs a multiple of {space} processes, there "
+            f"{'is 1' if found.world == 1 else f'are {found.world}'}: torchrun --nproc-per-node {space} …"
+        )
+    return Group(found.rank, found.world, space)
+
+
+def _group(device: torch.device) -> Group:
     if not dist.is_available():
         return Group()
     started = int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ

@@ -19,6 +19,7 @@ from quadnorm.carry import carry
 from quadnorm.problems import Problem
 from quadnorm.training.config import TrainConfig
 from quadnorm.training.data import Grid, Split, problem_of, samples, viewed
+from quadnorm.training.ddp import Group, group
 from quadnorm.training.loop import device_of, errors, name
 from quadnorm.training.losses import POINTS, grid_weights
 from quadnorm.training.saved import load_model
@@ -84,6 +85,7 @@ def evaluate(
     source: Grid | None = None,
     split: Split = "test",
     view: Mapping[str, Any] | None = None,
+    space: int = 1,
 ) -> Evaluation:
     """Errors of the model in a run's folder or checkpoint file at ``resolutions`` (default: those of its config).
 
@@ -94,9 +96,12 @@ def evaluate(
         source: the grid that samples are taken from; default the problem's own fine grid, where it has one.
         split: ``test``, ``val`` or ``train``.
         view: parameters of the problem that change how its instances are looked at, such as ``{"mesh": "boundary"}``.
+        space: how many of the processes that ``torchrun`` started share each field; the others share the samples.
     """
     model, config = load_model(where, which)
-    return evaluate_model(model, config, resolutions, how=how, source=source, split=split, view=view)
+    ranks = group(device_of(model) or torch.device("cpu"), space)
+    ranks.split(model)
+    return evaluate_model(model, config, resolutions, how=how, source=source, split=split, view=view, ranks=ranks)
 
 
 def evaluate_model(
@@ -108,6 +113,7 @@ def evaluate_model(
     source: Grid | None = None,
     split: Split = "test",
     view: Mapping[str, Any] | None = None,
+    ranks: Group | None = None,
 ) -> Evaluation:
     """As :func:`evaluate`, for a model in memory: one that was anchored, converted, or is no module at all."""
     p = viewed(problem_of(config), view or {})
@@ -132,7 +138,7 @@ def evaluate_model(
             x, y = (_resampled(field, p.shape(grid), p.placement, how) for field in fields)
         weights = grid_weights(p.placement, p.shape(grid), x.dtype)
         weights = weights if weights is None else weights.to(device_of(model))
-        plain, weighted = errors(_evaluated(model), x, y, weights, _batch(config, p, grid))
+        plain, weighted = errors(_evaluated(model), x, y, weights, _batch(config, p, grid), ranks)
         rows.append(Errors(grid, tuple(plain.tolist()), tuple(weighted.tolist())))
     return Evaluation(split, config.samples.indices(split), how, source, tuple(rows))
 

@@ -86,10 +86,12 @@ def errors(
         if stop is not None and group.world == 1 and stop():
             raise Interrupted
         part = slice(start, min(start + batch, mine.stop))
-        inputs, truth = x[part].to(device), y[part].to(device)
+        inputs, truth = group.part(x[part]).to(device), group.part(y[part]).to(device)
         prediction = model(inputs)
-        both[0, part] = relative_l2(prediction, truth).double().cpu()
-        both[1, part] = relative_l2(prediction, truth, weights_of(inputs, weights)).double().cpu()
+        own = weights_of(inputs, None if weights is None else group.part(weights, 0))
+        summed = group.over_space if group.space > 1 else None
+        both[0, part] = relative_l2(prediction, truth, None, summed).double().cpu()
+        both[1, part] = relative_l2(prediction, truth, own, summed).double().cpu()
     plain, weighted = group.total(both)
     return plain, weighted
 
@@ -152,17 +154,20 @@ class Loop:
         count = len(batch.index)
         index = batch.index[group.share(count)]
         # With fewer samples than ranks some have none; they must still take part in the averaging of gradients.
-        scale = group.world / count if len(index) else 0.0
+        scale = group.data / count if len(index) else 0.0
         index = index if len(index) else batch.index[:1]
-        inputs = x[index].to(self.device)
-        weights = weights_of(inputs, self.weights[batch.grid]) if config.loss == "weighted" else None
+        inputs = group.part(x[index]).to(self.device)
+        whole = self.weights[batch.grid]
+        own = None if whole is None else group.part(whole, 0)
+        weights = weights_of(inputs, own) if config.loss == "weighted" else None
 
         rate = learning_rate(config, self.state.step(config))
         for options in self.optimiser.param_groups:
             options["lr"] = rate
         self.optimiser.zero_grad(set_to_none=True)
         prediction = self.parallel(inputs)
-        total = relative_l2(prediction, y[index].to(self.device), weights).sum()
+        truth = group.part(y[index]).to(self.device)
+        total = relative_l2(prediction, truth, weights, group.over_space if group.space > 1 else None).sum()
         (total * scale).backward()  # type: ignore[no-untyped-call]
         mine = float(total.detach()) if scale else 0.0
         loss, stop = group.sums([mine, float(self.stop())])

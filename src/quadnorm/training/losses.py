@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -10,11 +12,17 @@ from quadnorm.measures import Grid, placement_of
 POINTS = "points"  # the placement of inputs (B, 1 + d + C, N) that begin with volume and coordinates
 
 
-def relative_l2(prediction: Tensor, truth: Tensor, weights: Tensor | None = None) -> Tensor:
+def relative_l2(
+    prediction: Tensor,
+    truth: Tensor,
+    weights: Tensor | None = None,
+    over_space: Callable[[Tensor], Tensor] | None = None,
+) -> Tensor:
     """‖p − u‖ / ‖u‖ for each sample, where ‖v‖² = Σ_c Σ_i w_i |v_ci|².
 
     ``prediction`` and ``truth`` are (B, C, *spatial), ``weights`` (*spatial), or (B, 1, *spatial) for each sample its
-    own, or None for equal ones; returns (B,). Their common scale cancels.
+    own, or None for equal ones; returns (B,). Their common scale cancels. ``over_space`` adds up the sums of squares of
+    ranks that hold parts of the same fields.
 
     >>> u = torch.tensor([[[3.0, 4.0]]])
     >>> relative_l2(torch.zeros_like(u), u), relative_l2(u + torch.tensor([5.0, 0.0]), u)
@@ -28,6 +36,11 @@ def relative_l2(prediction: Tensor, truth: Tensor, weights: Tensor | None = None
     if weights is not None:
         root = weights.sqrt()
         error, truth = error * root, truth * root
+    if over_space is not None:
+        squares = torch.stack([f.flatten(1).square().sum(1) for f in (error, truth)])
+        error_square, square = over_space(squares)
+        there = error_square > 0  # a square root has no derivative at 0
+        return torch.where(there, torch.where(there, error_square, 1.0).sqrt(), 0.0) / square.sqrt()
     # vector_norm has gradient 0 where the error is exactly 0, a plain square root has NaN there. A sample whose truth
     # vanishes has no relative error: the ratio is then infinite or NaN, not a silent zero.
     ratio: Tensor = torch.linalg.vector_norm(error.flatten(1), dim=1) / torch.linalg.vector_norm(

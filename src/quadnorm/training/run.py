@@ -115,7 +115,7 @@ def _setting(config: TrainConfig, folder: Path) -> _Setting:
         p.shape(grid)
     check_memory(config, p)
     sizes = Sizes.of(p)
-    return _Setting(config, folder, device, p, sizes, build_model(config, sizes), group(device))
+    return _Setting(config, folder, device, p, sizes, build_model(config, sizes), group(device, config.parallel.space))
 
 
 def _train(run: _Setting, saved: Saved | None, progress: bool | None, data_progress: Progress | None) -> State:

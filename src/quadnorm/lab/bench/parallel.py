@@ -1,0 +1,152 @@
+"""Sharded space: two processes against one, and what each layer sends against other libraries' algorithms."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import tempfile
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from quadnorm.lab.bench.timing import median_time, peak_memory
+from quadnorm.lab.bench.traffic import Algorithm, Layer, instance_norms, predicted, spectral_layers
+from quadnorm.norms import make_norm
+from quadnorm.operators import FNO
+from quadnorm.operators.spectral.convolution import SpectralConv
+from quadnorm.parallel import Traffic, shard
+
+MODEL = {"width": 8, "modes": 12, "layers": 2, "norm": "quad:instance"}
+
+
+def run(scale: float = 1.0, repeats: int = 3) -> list[dict[str, Any]]:
+    """Training steps of an FNO at 1024² and 2048² (times ``scale``); messages at 2048² on 2, 64 and 1024 ranks."""
+    rows: list[dict[str, Any]] = []
+    for n in (1024, 2048):
+        rows += _speed(max(32, round(n * scale)), repeats)
+    rows += _counted(Layer(n=max(64, round(2048 * scale))))
+    for P in (64, 1024):
+        rows += _predicted(Layer(n=8192, P=P))
+    return rows
+
+
+def _speed(n: int, repeats: int) -> list[dict[str, Any]]:
+    (alone,) = _processes(1, n, repeats)
+    both = _processes(2, n, repeats)
+    seconds, memory = max(s for s, _ in both), max(m for _, m in both)
+    return [
+        {
+            "name": "FNO training step, 2 processes",
+            "size": f"1×1×{n}×{n}",
+            "seconds": seconds,
+            "peak_mb": memory,
+            "peer": "1 process",
+            "peer_seconds": alone[0],
+            "ratio": seconds / alone[0],
+            "memory_ratio": memory / alone[1],
+        }
+    ]
+
+
+def _processes(world: int, n: int, repeats: int) -> list[tuple[float, float]]:
+    """Seconds and megabytes of each rank; fresh processes with one thread each."""
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder, context.Pool(world) as pool:
+        store = os.path.join(folder, "store")
+        return pool.starmap(_step, [(rank, world, n, repeats, store) for rank in range(world)], chunksize=1)
+
+
+def _step(rank: int, world: int, n: int, repeats: int, store: str) -> tuple[float, float]:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = FNO(**MODEL)  # type: ignore[arg-type]
+    x = torch.randn(1, 1, n, n)
+    if world > 1:
+        dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
+        shard(model, dist.group.WORLD, axis=0, size=n)  # type: ignore[arg-type]
+        x = model._split.take(x).clone()  # type: ignore[union-attr, operator]
+
+    def step() -> None:
+        model.zero_grad()
+        model(x).square().sum().backward()
+
+    step()  # weights and matrices are made once
+    memory = peak_memory(step)
+    seconds = median_time(step, repeats)
+    if world > 1:
+        dist.destroy_process_group()
+    return seconds, memory
+
+
+def _row(kind: str, a: Algorithm, s: Layer, how: str) -> dict[str, Any]:
+    return {
+        "name": f"{kind}, {a.name}",
+        "size": f"{s.B}×{s.C}×{s.n}×{s.n} on {s.P}",
+        "messages": f"{len(a.forward)} + {len(a.backward)}",
+        "forward_bytes": sum(e.bytes for e in a.forward),
+        "backward_bytes": sum(e.bytes for e in a.backward),
+        "known": how,
+        "formula": a.formula,
+    }
+
+
+def _counted(s: Layer) -> list[dict[str, Any]]:
+    """Formulas, of which ours and DTensor's are counted on a simulated rank and must agree."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool:
+        seen = pool.apply(_messages, (s,))
+    rows = []
+    for kind, algorithms in (("norm", instance_norms(s)), ("spectral", spectral_layers(s))):
+        for a in algorithms:
+            counted = seen.get((kind, a.name))
+            row = _row(kind, a, s, "from their source" if counted is None else "counted")
+            if counted is not None:
+                forward, backward = counted
+                row |= {
+                    "messages": f"{len(forward)} + {len(backward)}",
+                    "forward_bytes": sum(forward),
+                    "backward_bytes": sum(backward),
+                }
+            elif a.name == "DTensor":
+                row["known"] = "torch refuses it sharded"
+            rows.append(row)
+    return rows
+
+
+def _messages(s: Layer) -> dict[tuple[str, str], tuple[list[int], list[int]]]:
+    """Bytes of every message of a layer there and back, as one process of a simulated group puts them in."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Shard
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    torch.set_num_threads(1)
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=s.P)  # type: ignore[no-untyped-call]
+    mesh = init_device_mesh("cpu", (s.P,), mesh_dim_names=("space",))
+    x = torch.randn(s.B, s.C, s.n // s.P, s.n, requires_grad=True)
+    seen = {}
+    layers: dict[str, nn.Module] = {"norm": make_norm("instance", s.C), "spectral": SpectralConv(s.C, s.C, s.m)}
+    for kind, layer in layers.items():
+        parted = shard(layer, mesh["space"], axis=0, size=s.n)
+        with Traffic() as there:
+            y = parted(x)
+        with Traffic() as back:
+            y.sum().backward()
+        seen[kind, "quadnorm"] = ([m.bytes for m in there.messages], [m.bytes for m in back.messages])
+    field = DTensor.from_local(x.detach(), mesh, [Shard(2)], run_check=False).requires_grad_()
+    with Traffic() as there:
+        y = nn.functional.group_norm(field, s.C)
+    with Traffic() as back:
+        torch.autograd.backward(y, torch.ones_like(y))
+    seen["norm", "DTensor"] = ([m.bytes for m in there.messages], [m.bytes for m in back.messages])
+    dist.destroy_process_group()
+    return seen
+
+
+def _predicted(s: Layer) -> list[dict[str, Any]]:
+    rows = []
+    for kind, algorithms in (("norm", instance_norms(s)), ("spectral", spectral_layers(s))):
+        for a in algorithms:
+            rows.append(_row(kind, a, s, "predicted") | {"milliseconds": 1e3 * predicted(a, s.P)})
+    return rows

@@ -72,7 +72,9 @@ def test_four_processes_equal_one(tmp_path: Path) -> None:
                 assert a[key] == pytest.approx(b[key], rel=1e-8), (name, key)
         serial, parted = (contents(tmp_path / run / "last.safetensors") for run in (f"{name}-one", name))
         assert {k: v[:2] for k, v in serial["tensors"].items()} == {k: v[:2] for k, v in parted["tensors"].items()}
-        for (key, p), q in zip(*(load_model(tmp_path / run, "last")[0].state_dict().items() for run in (f"{name}-one", name)), strict=True):
+        for (key, p), q in zip(
+            *(load_model(tmp_path / run, "last")[0].state_dict().items() for run in (f"{name}-one", name)), strict=True
+        ):
             assert (p - q[1]).abs().max() < 1e-8, key
         # The run of four can be taken up by one: nothing in its config differs.
         assert train(config(name), tmp_path / name, progress=False).epochs == one.epochs

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 class Group:
     """One process among ``world`` equal ones; only rank 0 writes.
 
-    ``space`` consecutive ranks hold parts of the same fields, cut along their first axis; the others hold other samples.
+    ``space`` consecutive ranks hold parts of the same fields, cut along the first axis; the others hold other samples.
     """
 
     rank: int = 0

@@ -38,9 +38,9 @@ def relative_l2(
         error, truth = error * root, truth * root
     if over_space is not None:
         squares = torch.stack([f.flatten(1).square().sum(1) for f in (error, truth)])
-        error_square, square = over_space(squares)
+        error_square, square = over_space(squares).unbind()
         there = error_square > 0  # a square root has no derivative at 0
-        return torch.where(there, torch.where(there, error_square, 1.0).sqrt(), 0.0) / square.sqrt()
+        return torch.where(there, torch.where(there, error_square, 1.0).sqrt(), 0.0).div(square.sqrt())
     # vector_norm has gradient 0 where the error is exactly 0, a plain square root has NaN there. A sample whose truth
     # vanishes has no relative error: the ratio is then infinite or NaN, not a silent zero.
     ratio: Tensor = torch.linalg.vector_norm(error.flatten(1), dim=1) / torch.linalg.vector_norm(

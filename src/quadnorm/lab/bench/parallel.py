@@ -26,7 +26,7 @@ def run(scale: float = 1.0, repeats: int = 3) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for n in (1024, 2048):
         rows += _speed(max(32, round(n * scale)), repeats)
-    rows += _counted(Layer(n=max(64, round(2048 * scale))))
+    rows += _counted(Layer(n=max(64, 2 * round(1024 * scale))))
     for P in (64, 1024):
         rows += _predicted(Layer(n=8192, P=P))
     return rows
@@ -66,7 +66,7 @@ def _step(rank: int, world: int, n: int, repeats: int, store: str) -> tuple[floa
     if world > 1:
         dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
         shard(model, dist.group.WORLD, axis=0, size=n)  # type: ignore[arg-type]
-        x = model._split.take(x).clone()  # type: ignore[union-attr, operator]
+        x = model._split.take(x).clone()  # type: ignore[operator]
 
     def step() -> None:
         model.zero_grad()
@@ -122,7 +122,7 @@ def _messages(s: Layer) -> dict[tuple[str, str], tuple[list[int], list[int]]]:
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
     torch.set_num_threads(1)
-    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=s.P)  # type: ignore[no-untyped-call]
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=s.P)
     mesh = init_device_mesh("cpu", (s.P,), mesh_dim_names=("space",))
     x = torch.randn(s.B, s.C, s.n // s.P, s.n, requires_grad=True)
     seen = {}
@@ -147,6 +147,5 @@ def _messages(s: Layer) -> dict[tuple[str, str], tuple[list[int], list[int]]]:
 def _predicted(s: Layer) -> list[dict[str, Any]]:
     rows = []
     for kind, algorithms in (("norm", instance_norms(s)), ("spectral", spectral_layers(s))):
-        for a in algorithms:
-            rows.append(_row(kind, a, s, "predicted") | {"milliseconds": 1e3 * predicted(a, s.P)})
+        rows += [_row(kind, a, s, "predicted") | {"milliseconds": 1e3 * predicted(a, s.P)} for a in algorithms]
     return rows

@@ -17,6 +17,7 @@ import quadnorm as qn
 from quadnorm.operators import FNO, GalerkinTransformer, Transolver
 from quadnorm.parallel import shard, total, unshard
 from quadnorm.parallel.split import even
+from tests import ROOT
 from tests.parallel.compare import close, world_group
 from tests.parallel.ranks import run
 
@@ -172,3 +173,16 @@ def case_compiled(rank: int, world: int) -> None:
 
 def test_compiled() -> None:
     run(2, case_compiled)
+
+
+def case_page(rank: int, world: int) -> None:
+    page = (ROOT / "docs" / "scaling.md").read_text()
+    code = page.split("```python\n")[1].split("```")[0]
+    for line in ('dist.init_process_group("gloo")', "dist.destroy_process_group()"):  # the group is there
+        assert line in code
+        code = code.replace(line, "")
+    exec(compile(code, "docs/scaling.md", "exec"), {})
+
+
+def test_the_page_runs() -> None:
+    run(4, case_page)

@@ -26,6 +26,12 @@ def case_lost(rank: int, world: int, how: str) -> float:
         time.sleep(2 * TIMEOUT)
         return 0.0
     began = time.monotonic()
+
+    def steps() -> None:
+        for _ in range(3):
+            loss.backward(retain_graph=True)
+            model(x)
+
     with pytest.raises(
         RankLostError, match=rf"rank {rank} of {world} could not .*another rank has died, left or fallen"
     ):

@@ -17,7 +17,7 @@ def test_counted_messages_agree_with_the_formulas() -> None:
     gathered = rows["norm, DTensor"]
     assert gathered["known"] == "counted"
     assert gathered["forward_bytes"] == s.field  # the whole of what this rank holds
-    assert rows["spectral, DTensor"]["known"] == "torch refuses it sharded"
+    assert rows["spectral, DTensor"]["known"] == "the least it could be"
 
 
 def test_bytes_do_not_depend_on_the_resolution() -> None:

@@ -110,7 +110,7 @@ def _counted(s: Layer) -> list[dict[str, Any]]:
                     "backward_bytes": sum(backward),
                 }
             elif a.name == "DTensor":
-                row["known"] = "torch refuses it sharded"
+                row["known"] = "the least it could be"
             rows.append(row)
     return rows
 
@@ -136,10 +136,8 @@ def _messages(s: Layer) -> dict[tuple[str, str], tuple[list[int], list[int]]]:
         seen[kind, "quadnorm"] = ([m.bytes for m in there.messages], [m.bytes for m in back.messages])
     field = DTensor.from_local(x.detach(), mesh, [Shard(2)], run_check=False).requires_grad_()
     with Traffic() as there:
-        y = nn.functional.group_norm(field, s.C)
-    with Traffic() as back:
-        torch.autograd.backward(y, torch.ones_like(y))
-    seen["norm", "DTensor"] = ([m.bytes for m in there.messages], [m.bytes for m in back.messages])
+        nn.functional.group_norm(field, s.C)  # its backward has no sharding strategy: NotImplementedError
+    seen["norm", "DTensor"] = ([m.bytes for m in there.messages], [])
     dist.destroy_process_group()
     return seen
 

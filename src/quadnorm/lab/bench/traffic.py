@@ -85,9 +85,9 @@ def instance_norms(s: Layer) -> list[Algorithm]:
         ),
         Algorithm(
             "DTensor",
-            "group_norm gathers the field: B·C·n²/P",
+            "group_norm gathers the field, B·C·n²/P; its backward is refused",
             (Exchange("all-gather", s.field),),
-            (Exchange("all-gather", s.field),),
+            (),
         ),
     ]
 
@@ -110,9 +110,9 @@ def spectral_layers(s: Layer) -> list[Algorithm]:
         Algorithm("makani, last axis split", "4 transposes: B·C·n²/P, B·C·n·m/P and back", along_last, along_last),
         Algorithm(
             "DTensor",
-            "rfft2 has no rule: the field must be gathered, B·C·n²/P",
+            "no rule for an FFT of a split axis: gather the field first, B·C·n²/P, and hand the gradient back",
             (Exchange("all-gather", s.field),),
-            (Exchange("all-gather", s.field),),
+            (),
         ),
     ]
 

@@ -177,7 +177,7 @@ def test_compiled() -> None:
 
 def case_page(rank: int, world: int) -> None:
     page = (ROOT / "docs" / "scaling.md").read_text()
-    code = page.split("```python\n")[1].split("```")[0]
+    code = page.split("```py\n")[1].split("```")[0]
     for line in ('dist.init_process_group("gloo")', "dist.destroy_process_group()"):  # the group is there
         assert line in code
         code = code.replace(line, "")

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-_SILENT = ("wait_tensor", "barrier", "monitored_barrier")
+_SILENT = ("wait_tensor", "barrier", "monitored_barrier", "_wrap_tensor_autograd")  # nothing of the field is sent
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from types import FrameType
 import typer
 
 from quadnorm._text import one_line, printable
-from quadnorm.cli import adapt, bench, data, doctor, report, study, theory, train
+from quadnorm.cli import adapt, advise, bench, data, doctor, report, study, theory, train
 from quadnorm.cli.terminal import prepare_streams
 
 app = typer.Typer(
@@ -31,6 +31,7 @@ app.command(name="anchor")(adapt.anchor)
 app.command(name="report")(report.report)
 app.command(name="theory")(theory.theory)
 app.add_typer(bench.app, name="bench")
+app.command(name="advise")(advise.advise)
 app.command(name="doctor")(doctor.doctor)
 
 _EXPECTED = (ValueError, TypeError, OSError, ImportError)  # their messages are written for users

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import quadnorm
 from quadnorm import Grid
 from quadnorm.measures import RULES
 from quadnorm.measures._cache import CACHE, TensorCache
@@ -292,3 +293,22 @@ def test_one_graph_serves_every_resolution(name):
         x = torch.linspace(0, 1, n, dtype=torch.float64) ** 2
         torch.testing.assert_close(compiled(x), mean(x))
     assert len(graphs) == 1
+
+
+def test_the_papers_helper():
+    """The listing, line by line: h inside, h/2 at both ends, 1 for a single sample, products over the axes."""
+    one_d = []
+    for n in (4, 1, 3):
+        w = torch.full((n,), 1 / max(n - 1, 1))
+        if n > 1:
+            w[0] = w[-1] = 1 / (n - 1) / 2
+        one_d.append(w)
+    expected = torch.einsum("i,j,k->ijk", *one_d)
+    torch.testing.assert_close(quadnorm.trapezoidal_weights_nd((4, 1, 3), torch.device("cpu"), torch.float32), expected)
+
+
+def test_unknown_rules_are_listed_once():
+    with pytest.raises(ValueError, match="unknown rule 'perodic'") as error:
+        Grid("perodic")
+    known = str(error.value).split("Known: ")[1].split(", ")
+    assert len(known) == len(set(known))

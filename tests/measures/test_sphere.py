@@ -126,3 +126,15 @@ def test_words():
     assert LatLon() == LatLon("equiangular") == LatLon("endpoint")
     assert LatLon("cell") == LatLon("equiangular-cell")
     assert hash(LatLon()) == hash(LatLon("equiangular"))
+
+
+def test_crop_backwards_is_the_crop_flipped():
+    forward = LatLon().crop(slice(1, 4), slice(None), (5, 8))
+    backward = LatLon().crop(slice(3, 0, -1), slice(None, None, -1), (5, 8))
+    np.testing.assert_allclose(backward.weights((3, 8)), forward.weights((3, 8)).flip(0, 1), rtol=1e-14)
+
+
+@pytest.mark.parametrize("longitude", [[330.0, 350.0, 10.0, 30.0], [160.0, 175.0, -170.0, -155.0]])
+def test_longitudes_that_wrap_around_are_told_so(longitude):
+    with pytest.raises(ValueError, match=r"wraps around between node 1 .* and node 2 .*add 360 to the nodes from 2 on"):
+        LatLon.from_coordinates([0.0, 10.0, 20.0], longitude)

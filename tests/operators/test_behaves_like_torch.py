@@ -188,3 +188,50 @@ def test_interior_is_a_placement_like_the_others(name):
         m.measure for m in build(name, norm="quad", placement="interior").modules() if isinstance(m, QuadNorm)
     ]
     assert set(quadrature) == {Grid("interior")}
+
+
+# --- weights and masks -----------------------------------------------------------------------------------------------
+
+
+class Open(torch.nn.Module):
+    """A norm that does nothing: what is left are the operator's own sums."""
+
+    def __init__(self, channels):
+        super().__init__()
+
+    def forward(self, x, weights=None, mask=None):
+        return x
+
+
+@EACH
+def test_mask_multiplies_the_measure_and_weights_replace_it(name):
+    """As an operator with the masked measure, or with these weights as its measure; fill values are not read."""
+    mask, w, x = torch.rand(6, 7) > 0.3, torch.rand(6, 7), torch.randn(2, 1, 6, 7)
+    model = build(name, norm=Open, measure="trapezoid")
+    filled = torch.where(mask, x, torch.nan)
+    got, weighted = model(filled, mask=mask), model(x, weights=w)
+    model.measure = Grid("trapezoid").masked(mask)
+    torch.testing.assert_close(got[..., mask], model(torch.where(mask, x, 0.0))[..., mask], rtol=1e-4, atol=1e-6)
+    model.measure = Weights(w)
+    if name in ("fno", "hermitian"):  # their phases follow the measure's nodes: explicit weights have the placement's
+        model = build(name, norm=Open, measure=Weights(w))
+        other = build(name, norm=Open, measure="trapezoid")
+        torch.testing.assert_close(other(x, weights=w), model(x), rtol=1e-4, atol=1e-6)
+    else:
+        torch.testing.assert_close(weighted, model(x), rtol=1e-4, atol=1e-6)
+    each = torch.stack([mask, ~mask])  # one mask for each entry of a batch
+    both = model(x, mask=each)
+    torch.testing.assert_close(both[1], model(x[1:], mask=~mask)[0], rtol=1e-4, atol=1e-6)
+
+
+@OWN_WARNINGS
+def test_fno_in_onnxruntime():
+    """The default exporter, plain operations only."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    model, x = build("fno", norm="none", measure="trapezoid").eval(), torch.randn(2, 1, 12, 13)
+    program = torch.onnx.export(model, (x,), dynamo=True, verbose=False)
+    assert {node.domain for node in program.model_proto.graph.node} == {""}
+    session = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
+    (y,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    torch.testing.assert_close(torch.from_numpy(y), model(x).detach(), rtol=1e-4, atol=1e-5)

@@ -160,14 +160,14 @@ def channels_together(B: int, C: int, N: int) -> tuple[Tile, int]:
     least, but a device wants many programs.
 
     >>> channels_together(8, 64, 64 * 64)
-    (Tile(channels=64, samples=64), 1)
+    (Tile(channels=32, samples=64), 1)
     >>> channels_together(8, 512, 256 * 256)
-    (Tile(channels=64, samples=64), 8)
+    (Tile(channels=32, samples=64), 16)
     >>> channels_together(1, 2, 70000)
     (Tile(channels=2, samples=512), 1)
     """
-    channels = min(64, power_of_two(C))
-    samples = TILE // channels
+    channels = min(32, power_of_two(C))
+    samples = TILE // (2 * channels)
     while samples > max(64, 1024 // channels) and B * cuts(N, samples) < SPLITS:
         samples //= 2
     tiles = cuts(C, channels)

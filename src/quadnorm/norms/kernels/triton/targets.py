@@ -68,7 +68,7 @@ def variants() -> Iterator[Variant]:
         yield Variant(programs.output_tile, tile, holes)
         yield Variant(programs.sums_tile, tile, holes)
         yield Variant(programs.gradient_tile, tile, {"dw_ptr": None, **holes})
-    for tile in (Tile(1, TILE), Tile(64, TILE // 64)):
+    for tile in (Tile(1, TILE // 2), Tile(32, TILE // 64)):
         yield Variant(programs.gradient_tile, tile, holes)
     yield Variant(programs.merge_row, Tile(1, MERGED), {"CENTRE": True, "BT": MERGED})
     yield Variant(programs.merge_sums, Tile(32, 16), {"CENTRE": True, "BD": 32, "BT": 16})

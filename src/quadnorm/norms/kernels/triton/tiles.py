@@ -17,8 +17,9 @@ class Tile(NamedTuple):
 
     @property
     def threads(self) -> int:
-        """One thread for 8 numbers, at most 1024, and full warps of every vendor."""
-        return min(1024, max(64, self.channels * self.samples // 8))
+        """One thread for 8 numbers, for 4 of a small tile; at most 1024, and full warps of every vendor."""
+        numbers = self.channels * self.samples
+        return min(1024, max(64, numbers // 8 if numbers > 2048 else numbers // 4))
 
 
 def power_of_two(n: int) -> int:

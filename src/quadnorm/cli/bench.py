@@ -35,7 +35,30 @@ def _command(name: str, about: str) -> None:
 
 
 for _name, _about in BENCHMARKS.items():
-    _command(_name, _about)
+    if _name != "norms":
+        _command(_name, _about)
+
+
+@app.command(help=BENCHMARKS["norms"])
+def norms(
+    as_json: Json = False,
+    scale: Scale = 1.0,
+    device: Annotated[
+        str, typer.Option(help="Where to run: cuda, cuda:1, … measures there, against GroupNorm and compiled code.")
+    ] = "cpu",
+) -> None:
+    """Norms, on the CPU in full, on another device what can be asked of any."""
+    if device == "cpu":
+        _show(["norms"], as_json, scale)
+        return
+    from quadnorm.lab.bench.norms_device import UNTESTED, run
+
+    rows = run(device, scale)
+    if as_json:
+        print(json.dumps({"scale": scale, "device": device, "note": UNTESTED, "rows": rows}, indent=2))
+    else:
+        _table("norms", [dict(r) for r in rows])
+        print(UNTESTED)
 
 
 @app.command(name="all")

@@ -1,4 +1,4 @@
-"""The Triton programs compiled for devices that are not here: they fit, nothing spills, and the table in the docs holds.
+"""The Triton programs compiled for devices that are not here: they fit, nothing spills, the table in the docs holds.
 
 A process of its own, since the interpreter that the other tests use changes the language.
 """

@@ -23,7 +23,6 @@ from quadnorm.norms.kernels.triton.tiles import (
     whole_row,
 )
 
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 MERGED, MERGERS = 256, 128  # partial results that a merging program takes at a time, and its threads
 SPLITS = 1024  # programs that the sweep with the weights' gradient should have, if there is that much to do
 

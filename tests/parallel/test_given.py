@@ -45,6 +45,25 @@ def test_weights_given_at_call_time(kind: str) -> None:
     run(4, case_weights, kind=kind, how="empty")
 
 
+def case_masks(rank: int, world: int, how: str) -> None:
+    x = torch.randn(2, 1, 8, 7, dtype=torch.float64)
+    mask = torch.rand(2, 8, 7) > 0.3
+    for make in (
+        lambda: FNO(modes=2, width=4, layers=2, norm="quad", gain=True),
+        lambda: FNO(modes=2, width=4, layers=1, norm="blend", measure="trapezoid"),
+        lambda: GalerkinTransformer(width=8, heads=2, layers=1, norm="quad", measure="trapezoid"),
+        lambda: Transolver(width=8, heads=2, layers=1, slices=3, norm="layer"),
+    ):
+        for given in ({"mask": mask[0]}, {"mask": mask, "weights": torch.rand(8, 7, dtype=torch.float64)}):
+            where = {k: v.ndim - 2 for k, v in given.items()}
+            compare(make().double(), x, world_group(), 0, cut(8, world, how), whole=given, spatial=where)
+
+
+def test_masks_of_operators() -> None:
+    run(2, case_masks, how="even")
+    run(3, case_masks, how="empty")
+
+
 def case_gradient_of_weights(rank: int, world: int) -> None:
     x = torch.randn(2, 4, 7, dtype=torch.float64)
     for layer in (qn.QuadNorm(4, mode="instance").double(), qn.BlendQuadNorm(4, 0.4).double()):

@@ -59,13 +59,14 @@ class SliceAttentionOnShards(SliceAttention):
         if not counting(self._measure):
             count = float(training_count(self._measure, ndim) or 1000)
         elif known is not None and known[0] is weights:
-            count = known[1][:, 1].sum(0).to(s.dtype).view(-1, 1, 1)
+            count = known[1][:, 1].sum(0).to(accumulator(x)).view(-1, 1, 1)
         else:
             count = float(self._count)
-        ws = s * weights.to(s.dtype).unsqueeze(1)
-        local = torch.cat([torch.bmm(x, ws.transpose(1, 2)).transpose(1, 2), ws.sum(2, keepdim=True)], 2)
+        exact = accumulator(x)
+        ws = s.to(exact) * weights.to(exact).unsqueeze(1)
+        local = torch.cat([torch.bmm(x.to(exact), ws.transpose(1, 2)).transpose(1, 2), ws.sum(2, keepdim=True)], 2)
         whole = total(local, split.group)
-        return whole[..., :-1] / (whole[..., -1:] + 1e-5 / count)
+        return (whole[..., :-1] / (whole[..., -1:] + 1e-5 / count)).to(x.dtype)
 
     def attend(self, t: Tensor) -> Tensor:
         """Multi-head attention among the slices, the same on every rank."""

@@ -55,6 +55,18 @@ def _flattened(weights: Any, x: Tensor, local: tuple[int, ...], what: str) -> Te
     )
 
 
+def masked(raw: Tensor, mask: Tensor, split: Split) -> Tensor:
+    """Weights times a mask, made once in a forward pass."""
+    key = ("masked", id(raw), id(mask))
+    known = split.memo.get(key)
+    if known is None or known[0] is not raw or known[1] is not mask:
+        known = (raw, mask, raw * mask.to(raw.dtype))
+        if split._now is not None:
+            split.memo[key] = known
+    w: Tensor = known[2]
+    return w
+
+
 def shares(raw: Tensor, split: Split) -> Tensor:
     """(P, 3, 1 or B) float64: of every rank, Σ w, the number of positive weights, and the smallest.
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from quadnorm.measures import Blend
-from quadnorm.operators.domain import counting
+from quadnorm.operators.domain import counting, grid_shape, without_absent
 from quadnorm.operators.fno import FNO, FNOBlock
 from quadnorm.operators.galerkin import GalerkinBlock, GalerkinTransformer
 from quadnorm.operators.pointwise import affine
@@ -27,7 +27,20 @@ class FNOOnShards(FNO):
     _split: Split
     complete: ClassVar[tuple[str, ...]] = ()
 
-    def lifted(self, x: Tensor, shape: tuple[int, ...], **options: Any) -> Tensor:
+    def forward(self, x: Tensor, weights: Any = None, mask: Any = None) -> Tensor:
+        """See :class:`FNO`; ``weights`` and ``mask`` are this rank's."""
+        if weights is None and mask is None:
+            return super().forward(x)
+        shape, m = grid_shape(x, self.in_channels, self.dim), self._measure
+        share = m.alpha if isinstance(m, Blend) else 0.0
+        found, options = given_here(self, x.flatten(2), shape, weights, mask, share)
+        v = self.lifted(without_absent(x.flatten(2), found.weights).view(x.shape), shape)
+        for block in self.blocks:
+            v = block(v, shape, found.weights, options)
+        y: Tensor = self.head(v)
+        return y.view(x.shape[0], self.out_channels, *shape)
+
+    def lifted(self, x: Tensor, shape: tuple[int, ...]) -> Tensor:
         """P (a, r) at this rank's samples, (B, width, N)."""
         part = self._split.resolve(shape)
         r = measure.local_places(self._measure, self.placement, part, x.device, self.lift.weight.dtype)
@@ -64,52 +77,64 @@ class FNOBlockOnShards(FNOBlock):
         """α₀ √(E‖v‖² / (E‖u‖² + ε)), (B, 1, 1)."""
         assert self.gain is not None
         part = self._split.resolve(shape)
-        w = measure.local_weights(self.spectral.measure, part, v.device, accumulator(v)).reshape(1, -1)
+        w = weights
+        if w is None:
+            w = measure.local_weights(self.spectral.measure, part, v.device, accumulator(v)).reshape(1, -1)
         energies = torch.stack([(f.square().sum(1) * w).sum(1) for f in (v, u)])
         of_v, of_u = spread(total(energies, self._split.group), group=self._split.group)[0]
-        return (F.softplus(self.gain) * torch.sqrt(of_v / (of_u + eps))).view(-1, 1, 1)
+        return (F.softplus(self.gain) * torch.sqrt(of_v / (of_u + eps))).to(v.dtype).view(-1, 1, 1)
 
 
-def samples_here(model: Any, x: Tensor, coordinates: Any, weights: Any, norm_weights: Any, mask: Any = None) -> Samples:
-    """The :class:`Samples` of this rank: of a grid, or of its points."""
+def given_here(
+    model: Any, x: Tensor, local: tuple[int, ...], weights: Any, mask: Any, share: float = 0.0
+) -> tuple[given.Given, dict[str, Tensor]]:
+    """Weights and mask of a call, scaled over all ranks, and what the norms inside are called with."""
+    split, m, options = model._split, model.measure, {}
+    base = m.quadrature if isinstance(m, Blend) else m
+    if weights is None:
+        raw = measure.local_weights(base, split.resolve(local), x.device, accumulator(x)).reshape(1, -1)
+    else:
+        raw = options["weights"] = given.flattened(weights, x, local, split)
     if mask is not None:
-        raise NotImplementedError("a sharded model takes no mask; pass weights=, 0 where a sample is absent")
+        options["mask"] = given.flattened(mask, x, local, split, "the mask")
+        raw = given.masked(raw, options["mask"], split)
+    return given.normalised(raw, share, split, accumulator(x)), options
+
+
+def samples_here(model: Any, x: Tensor, coordinates: Any, weights: Any, mask: Any, norm_weights: Any = None) -> Samples:
+    """``samples_of`` for this rank's samples of a grid, or for its points."""
     split: Split = model._split
-    m, channels = model.measure, model.in_channels
+    m, channels, dim = model.measure, model.in_channels, model.dim
     if coordinates is None and norm_weights is not None:
         raise ValueError("norm_weights are for scattered points; on a grid give the norm a measure of its own")
     scattered = coordinates is not None
-    field = x.transpose(1, 2) if scattered else x.flatten(2)
-    expected = (
-        x.ndim == 3 and x.shape[2] == channels if scattered else x.ndim == model.dim + 2 and x.shape[1] == channels
-    )
-    if not expected:
-        want = f"(batch, N, {channels})" if scattered else f"(batch, {channels}, {', '.join(['n'] * model.dim)})"
+    right = x.ndim == 3 and x.shape[2] == channels if scattered else x.ndim == dim + 2 and x.shape[1] == channels
+    if not right:
+        want = f"(batch, N, {channels})" if scattered else f"(batch, {channels}, {', '.join(['n'] * dim)})"
         raise ValueError(f"got input of shape {tuple(x.shape)}, expected {want}")
+    values = x.transpose(1, 2) if scattered else x.flatten(2)
     local = (x.shape[1],) if scattered else tuple(x.shape[2:])
     part = split.resolve(local)
-    if scattered:
-        r = torch.as_tensor(coordinates).to(device=x.device, dtype=x.dtype)
-        if tuple(r.shape) not in ((local[0], model.dim), (x.shape[0], local[0], model.dim)):
-            raise ValueError(f"coordinates have shape {tuple(r.shape)}; expected {(local[0], model.dim)} on this rank")
-        places = r.transpose(-1, -2).expand(x.shape[0] if r.ndim == 3 else 1, -1, -1)
-        if weights is None:
-            weights = _points_weights(m, part.shape, part.slices, x)
-    else:
-        places = measure.local_places(m, model.placement, part, x.device, x.dtype)[None]
-        if weights is None:
-            return Samples(field, places, local)
     share = m.alpha if isinstance(m, Blend) else 0.0
-    found = given.normalised(given.flattened(weights, field, local, split), share, split, accumulator(x))
+    if not scattered:
+        places = measure.local_places(m, model.placement, part, x.device, x.dtype)[None]
+        if weights is None and mask is None:
+            return Samples(values, places, local)
+        found, options = given_here(model, values, local, weights, mask, share)
+        return Samples(without_absent(values, found.weights), places, local, found.weights, options)
+    r = torch.as_tensor(coordinates).to(device=x.device, dtype=x.dtype)
+    if tuple(r.shape) not in ((local[0], dim), (x.shape[0], local[0], dim)):
+        raise ValueError(f"coordinates have shape {tuple(r.shape)}; expected {(local[0], dim)} on this rank")
+    if weights is None:
+        weights = _points_weights(m, part.shape, part.slices, x)
+    found, options = given_here(model, values, local, weights, mask, share)
     w = found.weights
-    return Samples(
-        _present(field, w),
-        _present(places, w) if scattered else places,
-        local,
-        w,
-        {"weights": w if norm_weights is None else norm_weights},
-        scattered,
-    )
+    places = r.transpose(-1, -2).expand(x.shape[0] if r.ndim == 3 or w.shape[0] > 1 else 1, -1, -1)
+    if norm_weights is None:
+        options = {"weights": w}
+    else:
+        options["weights"] = given.flattened(norm_weights, values, local, split)
+    return Samples(without_absent(values, w), without_absent(places, w), local, w, options, scattered=True)
 
 
 def _points_weights(m: Any, shape: tuple[int, ...], slices: tuple[slice, ...], x: Tensor) -> Tensor:
@@ -122,10 +147,6 @@ def _points_weights(m: Any, shape: tuple[int, ...], slices: tuple[slice, ...], x
         f"{m!r} weighs the samples of a grid and cannot weigh {shape[0]} scattered points; pass weights= "
         f"(for example voronoi_weights(points)), or set measure='counting'"
     )
-
-
-def _present(f: Tensor, w: Tensor) -> Tensor:
-    return torch.where((w == 0).unsqueeze(1), torch.zeros((), dtype=f.dtype, device=f.device), f)
 
 
 class GalerkinOnShards(GalerkinTransformer):

@@ -60,7 +60,7 @@ class NormOnShards(QuadNorm):
         base = m.quadrature if isinstance(m, Blend) else m
         raw = self._raw(base, x, part, weights)
         if mask is not None:
-            raw = raw * given.flattened(mask, x, part.local, self._split, "the mask").to(raw.dtype)
+            raw = given.masked(raw, given.flattened(mask, x, part.local, self._split, "the mask"), self._split)
         found = given.normalised(raw, self._counting_share(), self._split, dtype)
         return found.weights, found.masses, True
 

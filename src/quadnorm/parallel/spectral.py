@@ -35,9 +35,7 @@ class SpectralConvOnShards(SpectralConv):
     complete: ClassVar[tuple[str, ...]] = ("weight", "dc")
 
     def forward(self, x: Tensor, bias: Tensor | None = None, weights: Tensor | None = None) -> Tensor:
-        """(B, C_in, *local) → (B, C_out, *local)."""
-        if weights is not None:
-            raise NotImplementedError("weights of a spectral convolution on shards; give it a measure")
+        """(B, C_in, *local) → (B, C_out, *local); ``weights`` (1 or B, N), of which all ranks' sum to 1."""
         part = self._split.resolve(x.shape[2:])
         self._check_whole(x, part)
         group = self._split.group

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from quadnorm.adapt.anchoring.anchor import anchor
     from quadnorm.adapt.auditing.audit import audit
     from quadnorm.adapt.convert import convert
+    from quadnorm.adapt.extending.extend import extend
     from quadnorm.measures import (
         Anchored,
         Blend,
@@ -54,6 +55,7 @@ __all__ = [
     "check_grid",
     "convert",
     "delaunay_weights",
+    "extend",
     "lumped_weights",
     "make_norm",
     "quad_norm",

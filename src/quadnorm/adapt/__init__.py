@@ -5,9 +5,12 @@ from quadnorm.adapt.anchoring.registry import Place, register_anchor
 from quadnorm.adapt.anchoring.torch_modules import SpatialMean
 from quadnorm.adapt.auditing.audit import audit
 from quadnorm.adapt.auditing.report import Audit
+from quadnorm.adapt.calls.plan import CannotRun
 from quadnorm.adapt.convert import Conversion, convert
+from quadnorm.adapt.extending.extend import extend
+from quadnorm.adapt.extending.extended import Extended
 from quadnorm.adapt.native import AtNative, Detailed, at_native
-from quadnorm.adapt.report import Entry, Report
+from quadnorm.adapt.report import AnchorReport, Entry
 from quadnorm.carry.gridcheck import GridCheck, check_grid
 from quadnorm.carry.grids import carry
 from quadnorm.carry.scattered import AtNativePoints
@@ -16,12 +19,14 @@ __all__ = [
     "AtNative",
     "AtNativePoints",
     "Audit",
+    "CannotRun",
     "Conversion",
     "Detailed",
     "Entry",
+    "Extended",
     "GridCheck",
     "Place",
-    "Report",
+    "AnchorReport",
     "SpatialMean",
     "anchor",
     "at_native",
@@ -29,5 +34,6 @@ __all__ = [
     "carry",
     "check_grid",
     "convert",
+    "extend",
     "register_anchor",
 ]

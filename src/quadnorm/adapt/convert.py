@@ -11,7 +11,7 @@ from torch import nn
 
 from quadnorm.adapt.anchoring.rules import take_hooks
 from quadnorm.adapt.models import check_module, copied, replaced
-from quadnorm.adapt.report import Report
+from quadnorm.adapt.report import AnchorReport
 from quadnorm.measures import Measure
 from quadnorm.norms import NoNorm, make_norm
 from quadnorm.norms.baselines.uniform import CountingNorm, TokenNorm
@@ -25,7 +25,7 @@ TOKEN = (
 )
 
 
-class Conversion(Report):
+class Conversion(AnchorReport):
     """The report of :func:`convert`, and the way back."""
 
     _before: list[tuple[list[str], nn.Module, nn.Module]]

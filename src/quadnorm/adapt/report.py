@@ -23,7 +23,7 @@ class Entry:
 
 
 @dataclass
-class Report:
+class AnchorReport:
     """The lines of :func:`quadnorm.anchor` or :func:`quadnorm.convert`; ``print(report)`` shows a table.
 
     ``changed`` holds what was anchored or converted, ``unchanged`` what needs no change, and ``left`` what still
@@ -70,7 +70,7 @@ class Report:
         try:
             pd = import_module("pandas")
         except ImportError:
-            raise ImportError("Report.to_frame needs pandas: pip install 'quadnorm[bench]'") from None
+            raise ImportError("AnchorReport.to_frame needs pandas: pip install 'quadnorm[bench]'") from None
         return pd.DataFrame([e.as_row() for e in self.entries], columns=["module", "kind", "action", "why"])
 
     def __str__(self) -> str:

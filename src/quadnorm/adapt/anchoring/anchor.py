@@ -16,7 +16,7 @@ from quadnorm.adapt.anchoring.registry import Outcome, Place, apply_rule, left, 
 from quadnorm.adapt.anchoring.torch_modules import OverGrid
 from quadnorm.adapt.anchoring.trace import Example, Trace, call, guess_examples, scratch, trace
 from quadnorm.adapt.models import check_module, copied, model_grid, replaced
-from quadnorm.adapt.report import Report
+from quadnorm.adapt.report import AnchorReport
 from quadnorm.measures import Anchored, Measure
 from quadnorm.measures.base import Shape
 
@@ -100,12 +100,12 @@ def anchor(
 
 def examined(
     model: nn.Module, sizes: Shape, names: tuple[str, ...], example: Example | None, share: bool
-) -> tuple[nn.Module, Report, str, Example | None]:
+) -> tuple[nn.Module, AnchorReport, str, Example | None]:
     """The anchored copy, its report, and the input that it was looked at with, in words and as it is."""
     made = copied(model, share)
     _learn_neuralop(made)
     seen, note, tried = _look(made, sizes, example)
-    report = Report("")
+    report = AnchorReport("")
     made = _apply(made, sizes, names, seen, report)
     _list_fields(made, sizes, report)
     for where, name, what in seen.calls if seen else ():
@@ -184,7 +184,7 @@ def anchored_parts(
     """A copy in which only the named modules are anchored, for experiments; parameters are shared."""
     made = copied(model, share=True)
     _learn_neuralop(made)
-    return _apply(made, sizes, names, trace(made, example, sizes, _known), Report(""), only)
+    return _apply(made, sizes, names, trace(made, example, sizes, _known), AnchorReport(""), only)
 
 
 def _apply(
@@ -192,7 +192,7 @@ def _apply(
     sizes: Shape,
     names: tuple[str, ...],
     seen: Trace | None,
-    report: Report,
+    report: AnchorReport,
     only: Container[str] | None = None,
 ) -> nn.Module:
     homes: dict[int, list[str]] = {}
@@ -268,7 +268,7 @@ def _grid(shape: Shape, sizes: Shape) -> Shape | None:
     return tuple(shape[2:]) if len(shape) == d + 2 else None
 
 
-def _list_fields(model: nn.Module, sizes: Shape, report: Report) -> None:
+def _list_fields(model: nn.Module, sizes: Shape, report: AnchorReport) -> None:
     """Parameters and buffers with one value per training sample."""
     for owner, module in model.named_modules():
         if isinstance(module, OverGrid) or _known(module):

@@ -114,14 +114,20 @@ def guess_dimension(model: nn.Module) -> int | None:
 
 
 def guess_examples(model: nn.Module, resolution: Shape) -> Iterable[Tensor]:
-    """Random inputs that the model might accept: (1, C, *spatial), then (1, *spatial, C)."""
+    """Random inputs that the model might accept: (1, C, *spatial) and (1, *spatial, C).
+
+    C is what the first module with channels takes, or less by the coordinates that the model may add itself, or small.
+    """
     like = next((p for p in model.parameters() if p.is_floating_point()), torch.empty(0))
     channels = _channels(model)
     if channels is None:
-        return []
+        return
     random = torch.Generator().manual_seed(0)
-    x = torch.randn(1, channels, *resolution, generator=random).to(like.device, like.dtype)
-    return [x, x.movedim(1, -1)]
+    for c in dict.fromkeys((channels, channels - len(resolution), 1, 2, 3)):
+        if c > 0:
+            x = torch.randn(1, c, *resolution, generator=random).to(like.device, like.dtype)
+            yield x
+            yield x.movedim(1, -1)
 
 
 def _channels(model: nn.Module) -> int | None:

@@ -16,7 +16,7 @@ from quadnorm.adapt.auditing.commute import Restriction, relative, run
 from quadnorm.adapt.auditing.report import Audit, Row
 from quadnorm.adapt.models import check_module, model_grid
 from quadnorm.adapt.native import AtNative, Detailed
-from quadnorm.adapt.report import Report
+from quadnorm.adapt.report import AnchorReport
 from quadnorm.carry.gridcheck import GridCheck, check_grid
 from quadnorm.carry.grids import carry
 from quadnorm.measures.base import Shape
@@ -135,7 +135,7 @@ def _spacing(grid: Shape, names: tuple[str, ...]) -> float:
     return max(1 / max(n - (p == "endpoint"), 1) for n, p in zip(grid, names, strict=True))
 
 
-def _try_anchor(model: nn.Module, sizes: Shape, names: tuple[str, ...], x: Tensor) -> tuple[nn.Module | None, Report]:
+def _try_anchor(model: nn.Module, sizes: Shape, names: tuple[str, ...], x: Tensor) -> tuple[nn.Module | None, AnchorReport]:
     fixed, report, _, _ = examined(model, sizes, names, x, share=True)
     return (fixed if report.changed else None), report
 
@@ -179,7 +179,7 @@ def _rows(
     introduced: dict[str, float],
     cumulative: dict[str, float],
     orders: dict[str, float],
-    report: Report,
+    report: AnchorReport,
 ) -> list[Row]:
     said = {e.name: e for e in report if not e.kind.startswith("call ")}
     rows = []
@@ -204,7 +204,7 @@ def _rows(
 
 
 def _intervene(
-    rows: list[Row], model: nn.Module, report: Report, sizes: Shape, names: tuple[str, ...], x0: Tensor, x: Tensor
+    rows: list[Row], model: nn.Module, report: AnchorReport, sizes: Shape, names: tuple[str, ...], x0: Tensor, x: Tensor
 ) -> None:
     """Fill in ``alone`` and ``fixed`` of every row that can be anchored."""
     units = {e.name for e in report.changed}

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.overrides import handle_torch_function, has_torch_function
 
 from quadnorm.norms.kernels import dispatch, formula, traced
 from quadnorm.norms.weights import inspectable
@@ -27,6 +28,9 @@ def normalize(
     centre: bool = True,
 ) -> Tensor:
     """γ·(x − μ)·rstd + β for x (B, C, *spatial) and weights w (1 or B, N) that sum to 1; without ``centre``, μ = 0."""
+    if has_torch_function((x, w)):  # one call to modes, as PyTorch's own norms are
+        y: Tensor = handle_torch_function(normalize, (x, w), x, w, weight, bias, groups, eps, centre)
+        return y
     dtype = formula.statistics_dtype(x)
     weight = weight if weight is None or weight.dtype == dtype else weight.to(dtype)
     bias = bias if bias is None or bias.dtype == dtype else bias.to(dtype)
@@ -40,8 +44,7 @@ def normalize(
             return dispatch.forward(_flat(x), w, weight, bias, groups, eps, centre)[0].reshape(x.shape)
         plain: Tensor = _Plain.apply(x, w, weight, bias, groups, eps, centre)  # type: ignore[no-untyped-call]
         return plain
-    y: Tensor = norm(x, w, weight, bias, groups, eps, centre)[0]
-    return y
+    return norm(x, w, weight, bias, groups, eps, centre)[0]
 
 
 def _needs_formula(*tensors: Tensor | None) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import handle_torch_function, has_torch_function
 
 from quadnorm._precision import full_precision
 from quadnorm._suggest import unknown
@@ -177,6 +178,9 @@ class SpectralConv(nn.Module):
         ``bias`` (C_out,) is added: as the wave k = 0, for free. ``weights`` (1 or B, N), summing to 1, take the place
         of the measure's.
         """
+        if has_torch_function((x,)):  # one call to modes, whichever way the sum is taken
+            y: Tensor = handle_torch_function(SpectralConv.forward, (x,), self, x, bias, weights)
+            return y
         sizes = self._checked(x)
         with full_precision(x):  # phases need more digits than half precision has
             weight = self.full_weight()

@@ -1,0 +1,112 @@
+"""A mode that sees every call on tensors that come from the model's input, in order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode, _get_current_function_mode
+
+from quadnorm.adapt.calls.names import canonical, writes
+from quadnorm.adapt.calls.trees import tensors
+
+_TAG = "_quadnorm_live"
+_LOCK = threading.Lock()
+_ACTIVE = threading.local()
+_USERS = 0
+
+
+class Live(TorchFunctionMode):
+    """Hands each call that involves a tensor derived from the input to :meth:`on_call`.
+
+    Calls on weights, coordinates and other constants alone pass by: models keep some of them from run to run, so that
+    only calls on live tensors come in the same order every time. Functions are seen at the level at which they are
+    called (``F.group_norm``, not what it consists of), and so is ``autograd.Function.apply``.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token = object()
+        self.count = 0
+
+    def mark(self, value: Any) -> Any:
+        """Declare every tensor in a result or an input live."""
+        for t in tensors(value):
+            setattr(t, _TAG, self.token)
+        return value
+
+    def is_live(self, t: Tensor) -> bool:
+        """Whether the tensor was derived from the input in this run."""
+        return getattr(t, _TAG, None) is self.token
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        given = tensors((args, kwargs))
+        if not any(self.is_live(t) for t in given):
+            return func(*args, **kwargs)
+        result = self.on_call(func, canonical(func), args, kwargs)
+        self.mark(result)
+        if writes(func) or "out" in kwargs:
+            self.mark(args[0] if writes(func) else kwargs["out"])
+        return result
+
+    def on_call(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        """What to do in place of ``func(*args, **kwargs)``."""
+        return func(*args, **kwargs)
+
+    def __enter__(self) -> Any:
+        _see_functions(+1)
+        _ACTIVE.modes = [*getattr(_ACTIVE, "modes", []), self]
+        return super().__enter__()
+
+    def __exit__(self, *exc: Any) -> Any:
+        _ACTIVE.modes = _ACTIVE.modes[:-1]
+        _see_functions(-1)
+        return super().__exit__(*exc)
+
+
+_ORIGINAL = torch.autograd.Function.__dict__["apply"]
+
+
+@lru_cache(maxsize=1024)
+def _applied(cls: Any) -> Any:
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        return _ORIGINAL.__get__(None, cls)(*args, **kwargs)
+
+    apply.__name__, apply.__module__, apply.__qualname__ = cls.__name__, cls.__module__, cls.__qualname__
+    return apply
+
+
+def _seen_apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """``Function.apply`` as one call, not as the calls inside its forward, whose derivative it brings itself."""
+    modes = getattr(_ACTIVE, "modes", ())
+    if not modes or not torch._C._is_torch_function_mode_enabled() or _get_current_function_mode() is not modes[-1]:
+        return _applied(cls)(*args, **kwargs)
+    with torch._C.DisableTorchFunction():
+        return modes[-1].__torch_function__(_applied(cls), (), args, kwargs)
+
+
+def _see_functions(step: int) -> None:
+    global _USERS
+    with _LOCK:
+        _USERS += step
+        if step > 0 and _USERS == 1:
+            torch.autograd.Function.apply = classmethod(_seen_apply)  # type: ignore[method-assign,assignment]
+        elif _USERS == 0:
+            torch.autograd.Function.apply = _ORIGINAL  # type: ignore[method-assign]
+
+
+@contextmanager
+def without_fast_paths() -> Iterator[None]:
+    """PyTorch's attention layers call one fused kernel in inference, which shows nothing of what they do."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)

@@ -1,0 +1,64 @@
+"""One name for a function, whatever form it is called in: torch.x, F.x, Tensor.x, an operator, in place."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from torch.overrides import resolve_name
+
+PREFIXES = ("fft_", "linalg_", "special_")
+OPERATORS = {
+    "truediv": "div",
+    "rtruediv": "div",
+    "itruediv": "div",
+    "true_divide": "div",
+    "divide": "div",
+    "rdiv": "div",
+    "idiv": "div",
+    "multiply": "mul",
+    "rmul": "mul",
+    "imul": "mul",
+    "radd": "add",
+    "iadd": "add",
+    "subtract": "sub",
+    "rsub": "sub",
+    "isub": "sub",
+    "rpow": "pow",
+    "ipow": "pow",
+    "imatmul": "matmul",
+    "concat": "cat",
+    "concatenate": "cat",
+    "vector_norm": "norm",
+    "matrix_norm": "norm",
+}
+
+@lru_cache(maxsize=4096)
+def canonical(func: Any) -> str:
+    """The function's own name without its form.
+
+    >>> import torch
+    >>> canonical(torch.fft.rfft2), canonical(torch.Tensor.mean), canonical(torch.Tensor.__itruediv__)
+    ('rfft2', 'mean', 'div')
+    >>> canonical(torch.Tensor.add_), canonical(torch.Tensor.T.__get__)
+    ('add', 'T')
+    """
+    name = getattr(func, "__name__", "") or type(func).__name__
+    if name == "__get__":
+        return (resolve_name(func) or "").split(".")[-2:][0]
+    module = getattr(func, "__module__", None) or ""
+    if module.startswith("quadnorm."):
+        return f"quadnorm.{getattr(func, '__qualname__', name)}"
+    name = name.split(".")[0].strip("_")
+    for prefix in PREFIXES:
+        name = name.removeprefix(prefix)
+    return OPERATORS.get(name, name)
+
+
+@lru_cache(maxsize=4096)
+def writes(func: Any) -> bool:
+    """Whether the call changes its first argument: ``add_``, ``+=``, ``x[…] = y``."""
+    name = (getattr(func, "__name__", "") or "").split(".")[0]
+    if name.startswith("__"):
+        return name == "__setitem__" or name[2:-2] in ("iadd", "isub", "imul", "itruediv", "ipow", "imatmul", "idiv")
+    return name.endswith("_") and not name.startswith("_")

@@ -1,0 +1,185 @@
+"""What a model does on any grid, from a run on its training grid and one more for each axis of the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from quadnorm.adapt.calls.forms import Form, Forms, form, moving
+from quadnorm.adapt.calls.nodes import Nodes
+from quadnorm.adapt.calls.origins import origin_after
+from quadnorm.adapt.calls.trees import mapped, tensors
+from quadnorm.adapt.calls.watch import Run, Seen, watched
+from quadnorm.measures.base import Shape
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of the forward, the same on every grid."""
+
+    name: str
+    where: str
+    inplace: bool
+    live: tuple[bool, ...]
+    shapes: tuple[Shape, ...]  # of the tensors among its arguments, on the training grid
+    given: tuple[Forms, ...]  # how these move
+    returned: tuple[Forms, ...]
+    foreign: tuple[bool, ...]  # whether an argument is a constant field that is not the same function on all grids
+    args: Any
+    kwargs: Any
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing that it returns moves with the grid: its native result holds everywhere."""
+        return bool(self.returned) and not any(moving(f) for f in self.returned)
+
+    @property
+    def over(self) -> frozenset[int]:
+        """Grid axes of its live arguments."""
+        return frozenset().union(*(moving(f) for f, a in zip(self.given, self.live, strict=True) if a))
+
+    @property
+    def lost(self) -> frozenset[int]:
+        """Grid axes that its live arguments have and its results do not."""
+        return self.over - frozenset().union(*(moving(f) for f in self.returned)) if self.returned else frozenset()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All calls of a forward, where padding begins, and the grid they were seen on."""
+
+    native: Shape
+    placements: tuple[str, ...]
+    calls: tuple[Call, ...]
+    outputs: tuple[Forms, ...] = ()  # of the tensors that the model returns
+    origins: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def nodes(self, shape: Shape) -> Nodes:
+        """The training grid and the grid ``shape``."""
+        return Nodes(self.native, shape, self.placements, self.origins)
+
+
+class CannotRun(RuntimeError):
+    """The model does not run, or not in the same way, on grids other than its training grid."""
+
+
+def refinements(placement: str, n: int) -> list[int]:
+    """Sizes for the second run along an axis: one that contains the training nodes, then ones that divide as n does."""
+    nested = {"endpoint": 2 * n - 1, "cell": 3 * n}.get(placement, 2 * n)
+    return list(dict.fromkeys([nested, 2 * n, n + 16]))
+
+
+def make_plan(
+    model: nn.Module, at: Callable[[Shape], Arguments], native: Shape, placements: tuple[str, ...]
+) -> tuple[Plan, Run]:
+    """Run the model on its training grid and on refinements of one axis each; ``at`` gives the arguments on a grid."""
+    base = _run(model, at(native))
+    others: list[Run] = []
+    refined: list[int] = []
+    for k, n in enumerate(native):
+        errors = []
+        for m in refinements(placements[k], n):
+            shape = (*native[:k], m, *native[k + 1 :])
+            try:
+                run = _run(model, at(shape))
+            except Exception as error:
+                errors.append(f"on {'×'.join(map(str, shape))}: {str(error).splitlines()[0] if str(error) else error!r}")
+                continue
+            others.append(run)
+            refined.append(m)
+            break
+        else:
+            raise CannotRun(
+                f"the model runs on {'×'.join(map(str, native))} but not on other grids ({'; '.join(errors)}); "
+                "quadnorm.at_native runs it at its training grid always"
+            )
+    _check_order(base, others)
+    calls = []
+    for k, seen in enumerate(base.calls):
+        calls.append(_call(seen, [r.calls[k] for r in others], native, tuple(refined), placements))
+    origins: dict[tuple[int, int], int] = {}
+    for call in calls:
+        for key, origin in origin_after(call, origins).items():
+            origins.setdefault(key, origin)
+    outputs = tuple(
+        tuple(form(native, tuple(refined), n, [tuple(o)[axis] for o in moved]) for axis, n in enumerate(shape))
+        for shape, *moved in zip(*([tuple(t.shape) for t in tensors(r.output)] for r in (base, *others)), strict=True)
+    )
+    return Plan(native, placements, tuple(calls), outputs, origins), base
+
+
+def _run(model: nn.Module, arguments: Arguments) -> Run:
+    return watched(model, *arguments, lambda value: mapped(lambda t: t.view_as(t), value))
+
+
+def _check_order(base: Run, others: list[Run]) -> None:
+    for run in others:
+        for k, (a, b) in enumerate(zip(base.calls, run.calls, strict=False)):
+            if a.name != b.name or len(a.given) != len(b.given):
+                raise CannotRun(
+                    f"the model does something else on another grid: call {k} is {a.name} in {a.where or 'the model'} "
+                    f"on its training grid and {b.name} elsewhere; quadnorm.at_native runs it at its training grid"
+                )
+        if len(run.calls) != len(base.calls):
+            raise CannotRun(
+                f"the model makes {len(base.calls)} calls on its training grid and {len(run.calls)} on another; "
+                "quadnorm.at_native runs it at its training grid"
+            )
+
+
+def _call(seen: Seen, others: list[Seen], native: Shape, refined: Shape, placements: tuple[str, ...]) -> Call:
+    def forms(shapes: tuple[Shape, ...], moved: list[tuple[Shape, ...]]) -> tuple[Forms, ...]:
+        result = []
+        for slot, shape in enumerate(shapes):
+            others = [m[slot] for m in moved]
+            if any(len(o) != len(shape) for o in others):
+                raise CannotRun(f"{seen.name} returns tensors of another rank on another grid")
+            result.append(
+                tuple(form(native, refined, n, tuple(o[axis] for o in others)) for axis, n in enumerate(shape))
+            )
+        return tuple(result)
+
+    given = forms(seen.given, [o.given for o in others])
+    returned = forms(seen.returned, [o.returned for o in others])
+    foreign = tuple(
+        t is not None and _foreign(t, [o.constants[slot] for o in others], given[slot], native, refined, placements)
+        for slot, t in enumerate(seen.constants)
+    )
+    return Call(
+        seen.name, seen.where, seen.inplace, seen.live, seen.given, given, returned, foreign, seen.args, seen.kwargs)
+
+
+def _foreign(
+    t: Tensor, others: list[Tensor | None], forms: Forms, native: Shape, refined: Shape, placements: tuple[str, ...]
+) -> bool:
+    """Whether a constant field has other values at the same places on another grid, as coordinates j/n have."""
+    if not (t.is_floating_point() or t.is_complex()) or isinstance(t, nn.Parameter):
+        return False
+    if not moving(forms):  # a number such as 1/n
+        return any(o is not None and o.shape == t.shape and not torch.equal(o, t) for o in others)
+    for k, other in enumerate(others):
+        if other is None or not any(f.on_grid and k in f.axes for f in forms):
+            continue
+        shape = (*native[:k], refined[k], *native[k + 1 :])
+        nodes = Nodes(native, shape, placements)
+        back = other
+        for dim, f in enumerate(forms):
+            if f.on_grid and other.shape[dim] == f.size(shape):
+                back = nodes.restrict(back, dim, f, wrap=False)
+        if back.shape != t.shape:
+            return True
+        scale = t.abs().max().clamp_min(1e-30)
+        if not bool((back - t).abs().max() <= 1e-4 * scale):
+            return True
+    return False
+
+
+def on_grid(forms: Forms, axes: frozenset[int]) -> list[tuple[int, Form]]:
+    """The dimensions of a tensor that run over samples of the given grid axes."""
+    return [(dim, f) for dim, f in enumerate(forms) if f.on_grid and axes & set(f.axes)]

@@ -1,0 +1,145 @@
+"""Functions that mix samples: one row for each, with the reason that a report gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from quadnorm.adapt.calls.signatures import bound
+
+if TYPE_CHECKING:
+    from quadnorm.adapt.calls.plan import Call
+
+COUNTED = "a reduction over samples, each counted the same"
+PICKED = "picks from the samples: no sum, no measure to set"
+SHARED = "shares out over samples, each counted the same"
+NORMED = "a norm that counts samples"
+FOURIER = "a Fourier transform of samples: its period moves with the resolution"
+SUMMED = "a product that sums over samples, each counted the same"
+ATTENDED = "softmax attention over samples, each counted the same"
+KERNELS = "a kernel of a fixed number of samples"
+POOLS = "pools a fixed number of samples"
+RESAMPLED = "resamples by a factor or to a number of samples"
+SHIFTED = "differences or shifts by a number of samples"
+ORDERED = "accumulates or orders along the samples"
+PATCHES = "patches of a fixed number of samples"
+INDEXED = "reads or writes samples by their index"
+PADDED = "padding by a number of samples"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A family of functions; ``mixes(call)`` says whether a call of one mixes samples."""
+
+    family: str
+    why: str
+    mixes: Callable[[Call], bool]
+
+
+def _loses(call: Call) -> bool:
+    return bool(call.lost)
+
+
+def _sees_grid(call: Call) -> bool:
+    return bool(call.over)
+
+
+def _kernel_of_several(call: Call) -> bool:
+    if not call.over:
+        return False
+    weight = call.shapes[1] if len(call.shapes) > 1 else ()
+    given = bound(call.name, call.args, call.kwargs)
+    stride = given.get("stride", 1)
+    strides = stride if isinstance(stride, (tuple, list)) else (stride,)
+    return any(k != 1 for k in weight[2:]) or any(s != 1 for s in strides)
+
+
+_DIM_AT = {"roll": 2, "diff": 2, "flip": 1, "rot90": 2, "gradient": 9, "topk": 2}
+
+
+def _along_grid(call: Call) -> bool:
+    """Whether the dimension that the call works along runs over samples; where none is named, whether any does."""
+    if not call.over:
+        return False
+    at = _DIM_AT.get(call.name, 1)
+    dim = call.kwargs.get("dim", call.kwargs.get("dims", call.kwargs.get("axis")))
+    if dim is None and len(call.args) > at:
+        dim = call.args[at:] if call.name == "flip" and isinstance(call.args[at], int) else call.args[at]
+    forms = call.given[0]
+    default = {"sort": -1, "argsort": -1, "diff": -1, "topk": -1}.get(call.name)
+    dim = default if dim is None else dim
+    dims = range(len(forms)) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
+    return any(isinstance(d, int) and forms[d].moves for d in dims)
+
+
+def _cuts(call: Call) -> bool:
+    """Whether a slice leaves out samples of the grid itself, or every second one: not where it cuts off padding."""
+    if not call.over or not call.returned:
+        return False
+    before = {(k, e) for f in call.given[0] if f.on_grid for k, e in zip(f.axes, f.extra, strict=True)}
+    inexact = {f.axes for f in call.given[0] if f.moves and not f.exact}
+    for f in call.returned[0]:
+        if f.moves and not f.exact and f.axes not in inexact:
+            return True
+        if f.on_grid and any(e < 0 and (k, e) not in before for k, e in zip(f.axes, f.extra, strict=True)):
+            return True
+    return bool(call.lost)
+
+
+def _never(call: Call) -> bool:
+    return False
+
+
+def _rows(family: str, why: str, mixes: Callable[[Call], bool], names: str) -> dict[str, Kind]:
+    return dict.fromkeys(names.split(), Kind(family, why, mixes))
+
+
+_DIMENSIONS = ("1d", "2d", "3d")
+
+
+def _each(*stems: str) -> str:
+    return " ".join(f"{stem}{d}" for stem in stems for d in _DIMENSIONS)
+
+
+KINDS: dict[str, Kind] = {
+    **_rows("reduction", COUNTED, _loses, "mean sum nanmean nansum prod var std var_mean std_mean norm logsumexp"),
+    **_rows("reduction", COUNTED, _loses, "trapezoid trapz cosine_similarity dist count_nonzero all any cdist"),
+    **_rows("reduction", PICKED, _loses, "amax amin aminmax max min median nanmedian quantile nanquantile mode"),
+    **_rows("reduction", PICKED, _loses, "argmax argmin kthvalue"),
+    **_rows("reduction", COUNTED, _sees_grid, _each("adaptive_avg_pool")),
+    **_rows("reduction", PICKED, _sees_grid, _each("adaptive_max_pool")),
+    **_rows("share", SHARED, _along_grid, "softmax log_softmax softmin normalize gumbel_softmax"),
+    **_rows("norm", NORMED, _sees_grid, "group_norm instance_norm batch_norm layer_norm rms_norm quadnorm.normalize"),
+    **_rows("fourier", FOURIER, _sees_grid, "fft rfft fft2 rfft2 fftn rfftn ifft irfft ifft2 irfft2 ifftn irfftn"),
+    **_rows("fourier", FOURIER, _sees_grid, "quadnorm.SpectralConv.forward"),
+    **_rows("product", SUMMED, _loses, "matmul rmatmul bmm mm mv dot vdot inner linear addmm baddbmm addbmm addmv"),
+    **_rows("product", SUMMED, _loses, "einsum tensordot"),
+    **_rows("attention", ATTENDED, _sees_grid, "scaled_dot_product_attention multi_head_attention_forward"),
+    **_rows("kernel", KERNELS, _kernel_of_several, _each("conv", "conv_transpose")),
+    **_rows("kernel", POOLS, _sees_grid, _each("avg_pool", "max_pool", "lp_pool", "fractional_max_pool")),
+    **_rows("kernel", POOLS, _sees_grid, _each("max_pool_with_indices", "max_unpool")),
+    **_rows("kernel", POOLS, _sees_grid, " ".join(f"max_pool{d}_with_indices" for d in _DIMENSIONS)),
+    **_rows("kernel", POOLS, _sees_grid, " ".join(f"adaptive_max_pool{d}_with_indices" for d in _DIMENSIONS)),
+    **_rows("kernel", RESAMPLED, _sees_grid, "interpolate upsample grid_sample upsample_nearest upsample_bilinear"),
+    **_rows("kernel", PATCHES, _sees_grid, "unfold fold pixel_shuffle pixel_unshuffle im2col col2im"),
+    **_rows("order", SHIFTED, _along_grid, "roll diff gradient"),
+    **_rows("order", ORDERED, _along_grid, "cumsum cumprod cummax cummin logcumsumexp cumulative_trapezoid sort argsort"),
+    **_rows("order", ORDERED, _along_grid, "flip fliplr flipud rot90 topk"),
+    **_rows("order", FOURIER, _sees_grid, "hfft ihfft hfft2 ihfft2 hfftn ihfftn stft istft"),
+    **_rows("order", INDEXED, _along_grid, "index_select gather take_along_dim scatter scatter_add index_add"),
+    **_rows("order", INDEXED, _loses, "solve inv pinv cholesky qr svd eigh det"),
+    **_rows("slice", SHIFTED, _cuts, "getitem narrow select unbind split chunk"),
+    **_rows("padding", PADDED, _sees_grid, "pad"),
+}
+
+ARITHMETIC = frozenset("add sub mul div pow floor_divide addcmul addcdiv sqrt lerp".split())
+
+
+def number_of_samples(native: Any, new: Any) -> Any:
+    """``new`` with every number that differs from the native run's replaced by that one's: n in KᵀV/n."""
+    if isinstance(new, (int, float, complex)) and not isinstance(new, bool) and isinstance(native, (int, float, complex)):
+        return native
+    if isinstance(new, (tuple, list)) and isinstance(native, (tuple, list)) and len(new) == len(native):
+        return type(new)(number_of_samples(a, b) for a, b in zip(native, new, strict=True))
+    return new

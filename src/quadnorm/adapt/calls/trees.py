@@ -1,0 +1,59 @@
+"""Tensors inside nested arguments and results: tuples, lists, dicts and dataclasses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from torch import Tensor
+
+
+def tensors(value: Any) -> list[Tensor]:
+    """All tensors in nested tuples, lists, mappings and dataclasses, in order.
+
+    >>> import torch
+    >>> len(tensors({"u": torch.zeros(1), "more": [torch.zeros(2), (3, torch.zeros(4))]}))
+    3
+    """
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, (tuple, list)):
+        return [t for v in value for t in tensors(v)]
+    if isinstance(value, Mapping):
+        return [t for v in value.values() for t in tensors(v)]
+    if is_dataclass(value) and not isinstance(value, type):
+        return [t for f in fields(value) for t in tensors(getattr(value, f.name))]
+    return []
+
+
+def mapped(fn: Callable[[Tensor], Any], value: Any) -> Any:
+    """The same nesting with every tensor t replaced by fn(t)."""
+    if isinstance(value, Tensor):
+        return fn(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(mapped(fn, v) for v in value))
+    if isinstance(value, tuple):
+        items = tuple(mapped(fn, v) for v in value)
+        return items if type(value) in (tuple,) else _rebuilt(value, items)
+    if isinstance(value, list):
+        return [mapped(fn, v) for v in value]
+    if isinstance(value, Mapping):
+        pairs = {k: mapped(fn, v) for k, v in value.items()}
+        if type(value) is dict:
+            return pairs
+        try:  # such as the ordered outputs of transformer libraries
+            return type(value)(**pairs)
+        except TypeError:
+            return type(value)(pairs)  # type: ignore[call-arg]
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: mapped(fn, getattr(value, f.name)) for f in fields(value) if f.init})
+    return value
+
+
+def _rebuilt(value: tuple[Any, ...], items: tuple[Any, ...]) -> Any:
+    """A tuple type of torch's own (``torch.return_types``), or a plain tuple."""
+    try:
+        return type(value)(items)
+    except TypeError:
+        return items

@@ -1,0 +1,122 @@
+"""One run of a model, watched: the calls on live tensors in order, with the shapes and numbers they were given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from quadnorm.adapt.calls.live import Live, without_fast_paths
+from quadnorm.adapt.calls.names import writes
+from quadnorm.adapt.calls.trees import tensors
+from quadnorm.measures.base import Shape
+
+
+@dataclass
+class Seen:
+    """One call: its function's canonical name, and what it was given and returned."""
+
+    name: str
+    where: str  # the module that made it
+    inplace: bool
+    live: tuple[bool, ...]  # of the tensors among the arguments
+    given: tuple[Shape, ...]
+    returned: tuple[Shape, ...]
+    constants: tuple[Tensor | None, ...]  # the tensors among the arguments that are not live
+    args: Any = None  # with tensors left out
+    kwargs: Any = None
+
+
+@dataclass
+class Run:
+    """All calls of a run, and the model's output."""
+
+    calls: list[Seen] = field(default_factory=list)
+    output: Any = None
+
+
+class Watch(Live):
+    """Lists the calls of a run without changing any."""
+
+    def __init__(self, modules: list[str]) -> None:
+        super().__init__()
+        self.run, self.modules = Run(), modules
+
+    def on_call(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        given = tensors((args, kwargs))
+        live = tuple(self.is_live(t) for t in given)
+        shapes = tuple(tuple(t.shape) for t in given)
+        result = func(*args, **kwargs)
+        if counted(func, result):
+            constants = tuple(None if a else t.detach() for a, t in zip(live, given, strict=True))
+            returned = tuple(tuple(t.shape) for t in tensors(result))
+            self.run.calls.append(
+                Seen(
+                    name,
+                    self.modules[-1] if self.modules else "",
+                    writes(func),
+                    live,
+                    shapes,
+                    returned,
+                    constants,
+                    plain(args),
+                    plain(kwargs),
+                )
+            )
+        return result
+
+
+def counted(func: Any, result: Any) -> bool:
+    """Whether a call takes part in the order of calls: it returns tensors, or writes into one."""
+    return writes(func) or bool(tensors(result))
+
+
+def plain(value: Any) -> Any:
+    """The nested value with tensors left out, for comparison from run to run."""
+    if isinstance(value, Tensor):
+        return None
+    if isinstance(value, (tuple, list)):
+        return tuple(plain(v) for v in value)
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    return value
+
+
+@contextmanager
+def module_stack(model: nn.Module) -> Iterator[list[str]]:
+    """The names of the modules whose forward is running, innermost last."""
+    stack: list[str] = []
+    handles = []
+    for name, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            continue
+
+        def enter(module: nn.Module, args: Any, name: str = name) -> None:
+            stack.append(name)
+
+        def leave(module: nn.Module, args: Any, output: Any) -> None:
+            stack.pop()
+
+        handles += [module.register_forward_pre_hook(enter), module.register_forward_hook(leave, always_call=True)]
+    try:
+        yield stack
+    finally:
+        for h in handles:
+            h.remove()
+
+
+def watched(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], live: Callable[[Any], Any]) -> Run:
+    """Run the model on arguments whose tensors are all declared live; no gradients, no change of its buffers."""
+    buffers = [(b, b.detach().clone()) for b in model.buffers()]
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), without_fast_paths(), module_stack(model) as stack:
+        watch = Watch(stack)
+        args, kwargs = watch.mark(live(args)), watch.mark(live(kwargs))
+        with watch:
+            watch.run.output = model(*args, **kwargs)
+        for b, before in buffers:
+            b.copy_(before)
+    return watch.run

@@ -1,0 +1,61 @@
+"""What has no formula between the training nodes: kernels, pools, shifts. The native result is interpolated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quadnorm.adapt.calls.table import KINDS
+from quadnorm.adapt.calls.trees import mapped, tensors
+from quadnorm.adapt.extending.steps import ROWS, Row, Step
+
+
+def carried(step: Step) -> Any:
+    """The native result at the new grid's nodes; where the result is on a grid of its own, the call itself.
+
+    A grid of its own (every second sample, say) is left again through a call that mixes samples, whose native result
+    is taken: what is computed there on the way does not matter.
+    """
+    forms = step.call.returned
+    if not all(f.on_grid for fs in forms for f in fs if f.moves):
+        return step.run()
+    order = iter(forms)
+    return mapped(lambda t: step.nodes.carried(t, next(order)), step.kept)
+
+
+def _keep(step: Step) -> Any:
+    return mapped(lambda t: t.clone(), step.result)
+
+
+def _reduced(step: Step) -> Any:
+    """A reduction over some of the grid's axes: over the training nodes along these, at the new nodes of the others."""
+    lost = step.call.lost
+    replaced = {}
+    for t in tensors((step.args, step.kwargs)):
+        forms = step.forms(t)
+        dims = [d for d, f in enumerate(forms) if f.on_grid and set(f.axes) <= lost]
+        if step.is_live(t) and dims:
+            replaced[id(t)] = step.restricted(t, dims)
+    return step.run_with(replaced)
+
+
+def _reduces(step: Step) -> bool:
+    return bool(step.call.lost)
+
+
+def _kernel(step: Step) -> bool:
+    return KINDS[step.call.name].mixes(step.call)
+
+
+def _fill() -> None:
+    for name, kind in KINDS.items():
+        if name in ROWS:
+            continue
+        if kind.family == "reduction":
+            ROWS[name] = Row(
+                "replayed", "reduces over the training grid's nodes", _reduces, lambda s: None, _reduced
+            )
+        elif kind.family in ("kernel", "order", "slice"):
+            ROWS[name] = Row("carried", f"{kind.why}: its native result is interpolated", _kernel, _keep, carried)
+
+
+_fill()

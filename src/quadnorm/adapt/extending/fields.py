@@ -1,0 +1,59 @@
+"""Constant fields that meet the samples: coordinates, learned tables, masks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from quadnorm.adapt.calls.forms import moving
+from quadnorm.adapt.calls.trees import tensors
+from quadnorm.adapt.extending.steps import Step
+
+
+def with_native_fields(step: Step, constants: Mapping[int, Tensor]) -> Step:
+    """The call with the native run's values of constants that differ from grid to grid: coordinates j/n, or 1/n."""
+    given = tensors((step.args, step.kwargs))
+    replaced = {
+        id(given[slot]): step.nodes.carried(native, step.call.given[slot], wrap=False)
+        for slot, native in constants.items()
+        if _carries(step, slot)
+    }
+
+    def exchange(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return replaced.get(id(value), value)
+        if isinstance(value, (tuple, list)):
+            return type(value)(exchange(v) for v in value)
+        return value
+
+    return replace(step, args=exchange(step.args), kwargs={k: exchange(v) for k, v in step.kwargs.items()})
+
+
+def _carries(step: Step, slot: int) -> bool:
+    return all(f.on_grid for f in step.call.given[slot] if f.moves)
+
+
+def run_fitted(step: Step, is_live: Callable[[Tensor], bool]) -> Any:
+    """The call itself, with constants brought to the training nodes where a live argument already is (scores against
+    native keys meet a mask of the whole grid)."""
+    given = tensors((step.args, step.kwargs))
+    live = [t for t, a in zip(given, step.call.live, strict=True) if a]
+    replaced = {}
+    for slot, t in enumerate(given):
+        forms = step.call.given[slot]
+        if step.call.live[slot] or not moving(forms):
+            continue
+        y = t
+        for dim, f in enumerate(forms):
+            if not f.on_grid or f.size(step.nodes.shape) == f.size(step.nodes.native):
+                continue
+            back = dim - t.ndim
+            partners = [x.shape[back] for x in live if x.ndim >= -back]
+            if partners and f.size(step.nodes.native) in partners and t.shape[dim] == f.size(step.nodes.shape):
+                y = step.nodes.restrict(y, dim, f, wrap=False)
+        if y is not t:
+            replaced[id(t)] = y
+    return step.run_with(replaced) if replaced else step.run()

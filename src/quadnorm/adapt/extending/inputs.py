@@ -1,0 +1,78 @@
+"""The fields among a model's inputs: which axes of them are the grid's."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from torch import Tensor
+
+from quadnorm._suggest import unknown
+from quadnorm.adapt.calls.trees import mapped, tensors
+from quadnorm.carry.grids import carry
+from quadnorm.measures.base import Shape
+
+LAYOUTS = ("first", "last", "tokens")
+
+
+def check_layout(layout: str) -> None:
+    """Raise for a layout that is none."""
+    if layout not in LAYOUTS:
+        raise ValueError(unknown("layout", layout, LAYOUTS))
+
+
+def spatial_dims(x: Tensor, d: int, layout: str) -> tuple[int, ...] | None:
+    """The axes of a field with d grid axes: (B, C, *spatial), (B, *spatial, C) or tokens (B, N, C); None if it is
+    none."""
+    if layout == "tokens":
+        return (1,) if x.ndim == 3 else None
+    if x.ndim != d + 2:
+        return None
+    return tuple(range(2, d + 2)) if layout == "first" else tuple(range(1, d + 1))
+
+
+def grid_of_inputs(args: Any, kwargs: Any, d: int, layout: str, grid: Shape | None) -> Shape:
+    """The grid of the first field among the arguments; ``grid`` says it where samples come in a row."""
+    for x in tensors((args, kwargs)):
+        dims = spatial_dims(x, d, layout)
+        if dims is None:
+            continue
+        if layout != "tokens":
+            found = tuple(x.shape[k] for k in dims)
+            if grid is not None and found != grid:
+                raise ValueError(f"the input has the grid {found}, but grid={grid} was given")
+            return found
+        if grid is None and d == 1:
+            return (x.shape[1],)
+        if grid is None:
+            raise ValueError(f"{x.shape[1]} samples in a row do not say which grid they make; pass grid=(n, m)")
+        if prod(grid) != x.shape[1]:
+            raise ValueError(f"grid={grid} has {prod(grid)} samples, but the input has {x.shape[1]}")
+        return grid
+    wanted = {"first": "(B, C, *spatial)", "last": "(B, *spatial, C)", "tokens": "(B, N, C)"}[layout]
+    shapes = ", ".join(str(tuple(t.shape)) for t in tensors((args, kwargs))) or "no tensor"
+    raise ValueError(
+        f"expected an input {wanted} with {d} spatial axes, got {shapes}; layout= says where the channels are: "
+        f"{', '.join(LAYOUTS)}"
+    )
+
+
+def regridded(value: Any, old: Shape, new: Shape, placements: tuple[str, ...], layout: str, method: str) -> Any:
+    """Every field on the grid ``old`` among the arguments, on the grid ``new``; everything else as it is."""
+    d = len(old)
+
+    def one(x: Tensor) -> Tensor:
+        dims = spatial_dims(x, d, layout)
+        if dims is None or not x.is_floating_point():
+            return x
+        if layout == "tokens":
+            if x.shape[1] != prod(old):
+                return x
+            field = x.movedim(1, -1).unflatten(-1, old)
+            return carry(field, new, placements, method).flatten(-d).movedim(-1, 1)
+        if tuple(x.shape[k] for k in dims) != old:
+            return x
+        last = tuple(range(-d, 0))
+        return carry(x.movedim(dims, last), new, placements, method).movedim(last, dims)
+
+    return mapped(one, value)

@@ -1,0 +1,127 @@
+"""The two runs of an extended model: one that keeps what sums over samples gave, and one that uses it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+
+from quadnorm.adapt.calls.live import Live, without_fast_paths
+from quadnorm.adapt.calls.nodes import Nodes
+from quadnorm.adapt.calls.plan import Call, CannotRun, Plan
+from quadnorm.adapt.calls.table import ARITHMETIC, number_of_samples
+from quadnorm.adapt.calls.trees import mapped, tensors
+from quadnorm.adapt.calls.watch import counted
+from quadnorm.adapt.extending import carried, fields, operators, products, statistics, waves  # noqa: F401  # their rows
+from quadnorm.adapt.extending.steps import ROWS, Row, Step
+
+
+@dataclass
+class Kept:
+    """Of one call in the native run: its result where that holds on every grid, what its row stores, its constants."""
+
+    result: Any = None
+    row: Any = None
+    constants: dict[int, Tensor] = field(default_factory=dict)
+
+
+def row_of(step: Step) -> Row | None:
+    """How a call is extended; None if it acts on single samples."""
+    row = ROWS.get(step.call.name)
+    return row if row is not None and step.call.over and row.mixes(step) else None
+
+
+class _Aligned(Live):
+    def __init__(self, plan: Plan, nodes: Nodes) -> None:
+        super().__init__()
+        self.plan, self.nodes = plan, nodes
+
+    def next_call(self, name: str) -> Call:
+        if self.count >= len(self.plan.calls) or self.plan.calls[self.count].name != name:
+            expected = self.plan.calls[self.count].name if self.count < len(self.plan.calls) else "nothing"
+            raise CannotRun(
+                f"the model does something else than when it was looked at: call {self.count} is {name}, expected "
+                f"{expected}; quadnorm.at_native runs any model at its training grid"
+            )
+        self.count += 1
+        return self.plan.calls[self.count - 1]
+
+
+class Record(_Aligned):
+    """The run on the training grid."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan, plan.nodes(plan.native))
+        self.tape: list[Kept] = []
+
+    def on_call(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        result = func(*args, **kwargs)
+        if not counted(func, result):
+            return result
+        call = self.next_call(name)
+        given = tensors((args, kwargs))
+        kept = Kept(constants={k: given[k] for k, foreign in enumerate(call.foreign) if foreign and k < len(given)})
+        step = Step(call, func, args, kwargs, self.nodes, result=result)
+        if call.settled:
+            kept.result = mapped(_copy, result)
+        else:
+            row = row_of(step)
+            if row is not None:
+                kept.row = row.keep(step)
+        self.tape.append(kept)
+        self.recorded(step)
+        return result
+
+    def recorded(self, step: Step) -> None:
+        """Called after each step."""
+
+
+def _copy(t: Tensor) -> Tensor:
+    return t.clone()
+
+
+def run_under(model: nn.Module, mode: Live, args: Any, kwargs: Any) -> Any:
+    """The model under a mode, its arguments declared live."""
+    args, kwargs = mode.mark(mapped(lambda t: t.view_as(t), (args, kwargs)))
+    with without_fast_paths(), mode:
+        return model(*args, **kwargs)
+
+
+class Replay(_Aligned):
+    """The run on another grid with the native run's sums."""
+
+    def __init__(self, plan: Plan, nodes: Nodes, tape: list[Kept]) -> None:
+        super().__init__(plan, nodes)
+        self.tape = tape
+
+    def on_call(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        if self.count < len(self.plan.calls) and self.plan.calls[self.count].name == name:
+            call, kept = self.plan.calls[self.count], self.tape[self.count]
+        else:
+            return self._uncounted(func, name, args, kwargs)
+        if not call.returned and not call.inplace:
+            return self._uncounted(func, name, args, kwargs)
+        self.next_call(name)
+        if call.settled:
+            return self._settled(call, kept, args)
+        if name in ARITHMETIC:
+            args = number_of_samples(call.args, args)
+            kwargs = {k: number_of_samples(call.kwargs.get(k), v) for k, v in kwargs.items()}
+        step = Step(call, func, args, kwargs, self.nodes, kept.row)
+        if kept.constants:
+            step = fields.with_native_fields(step, kept.constants)
+        row = row_of(step)
+        return fields.run_fitted(step, self.is_live) if row is None else row.replay(step)
+
+    def _uncounted(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        result = func(*args, **kwargs)
+        if counted(func, result):
+            self.next_call(name)
+        return result
+
+    def _settled(self, call: Call, kept: Kept, args: Any) -> Any:
+        result = mapped(_copy, kept.result)
+        if call.inplace and isinstance(result, Tensor) and isinstance(args[0], Tensor):
+            return args[0].copy_(result)
+        return result

@@ -1,0 +1,59 @@
+"""This package's spectral convolution, which is one call: native coefficients, waves at the new nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from quadnorm.adapt.extending.steps import Row, Step, register
+from quadnorm.measures import Anchored
+from quadnorm.operators.domain import COUNTING
+from quadnorm.operators.spectral.dft import matrix, waves_of
+from quadnorm.operators.spectral.transforms import through_matrices, through_real_matrices
+
+
+def _replay(step: Step) -> Tensor:
+    """Y_k of the native run, Σ_k c_k Y_k e^{2πi k·s} at the new nodes."""
+    layer, x0, bias = step.given["self"], step.kept, step.given.get("bias")
+    modes = layer.modes
+    measure = layer.measure
+    if measure == COUNTING:
+        measure = Anchored(step.nodes.native, step.nodes.placements)
+    waves, full = waves_of(
+        measure, len(modes.kept), layer.kernel != "quadrature", layer.placement, layer.period, layer.padding
+    )
+    with torch.autocast(x0.device.type, enabled=False):
+        weight = layer.full_weight()
+        real = torch.float64 if weight.dtype == torch.complex128 else torch.float32
+        shapes = step.nodes.native, step.nodes.shape
+        axes = [list(zip(waves, sizes, modes.tops, strict=True)) for sizes in shapes]
+        role = "analysis" if full is None else "plain"
+        roles = ["plain"] * (len(modes.kept) - 1) + ["half"]
+        analysis = tuple(matrix(*a, role, x0.device, real) for a in axes[0])
+        synthesis = tuple(matrix(*a, r, x0.device, real) for a, r in zip(axes[1], roles, strict=True))
+        field = x0.to(real)
+        if full is not None:
+            field = field * full.shared_weights(shapes[0], x0.device, real)
+        constant = None if bias is None else bias.to(real)
+        return _matrices(field, weight, constant, modes, analysis, synthesis).to(x0.dtype)
+
+
+def _matrices(field: Tensor, *rest: Any) -> Tensor:
+    from quadnorm.operators.pointwise import ordinary
+
+    way = through_matrices if ordinary(field) else through_real_matrices
+    return way(field, *rest)
+
+
+register(
+    "quadnorm.SpectralConv.forward",
+    Row(
+        "replayed",
+        "the native run's waves, evaluated at the new nodes",
+        lambda s: bool(s.call.over),
+        lambda s: s.given["input"].clone(),
+        _replay,
+    ),
+)

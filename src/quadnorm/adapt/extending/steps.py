@@ -1,0 +1,101 @@
+"""One call of the run on the new grid, with what the native run kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from torch import Tensor
+
+from quadnorm.adapt.calls.forms import Forms
+from quadnorm.adapt.calls.nodes import Nodes
+from quadnorm.adapt.calls.plan import Call
+from quadnorm.adapt.calls.signatures import bound
+from quadnorm.adapt.calls.trees import tensors
+
+
+@dataclass
+class Step:
+    """A call about to be made, or in the native run just made (then with its ``result``)."""
+
+    call: Call
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    nodes: Nodes
+    kept: Any = None
+    result: Any = None
+
+    @cached_property
+    def given(self) -> dict[str, Any]:
+        """Arguments by name."""
+        return bound(self.call.name, self.args, self.kwargs)
+
+    def forms(self, t: Tensor) -> Forms:
+        """How the sizes of a tensor among the arguments move."""
+        for slot, other in enumerate(tensors((self.args, self.kwargs))):
+            if other is t:
+                return self.call.given[slot]
+        raise KeyError("not an argument of this call")
+
+    def moving(self, t: Tensor) -> list[int]:
+        """The dimensions of an argument that move with the grid."""
+        return [dim for dim, f in enumerate(self.forms(t)) if f.moves]
+
+    def is_live(self, t: Tensor) -> bool:
+        """Whether a tensor among the arguments comes from the input."""
+        given = tensors((self.args, self.kwargs))
+        return any(other is t and a for other, a in zip(given, self.call.live, strict=True))
+
+    def run(self) -> Any:
+        """The call itself."""
+        return self.func(*self.args, **self.kwargs)
+
+    def run_with(self, replaced: dict[int, Tensor]) -> Any:
+        """The call with other tensors in place of those with the given ids."""
+
+        def exchange(value: Any) -> Any:
+            if isinstance(value, Tensor):
+                return replaced.get(id(value), value)
+            if isinstance(value, (tuple, list)):
+                return type(value)(exchange(v) for v in value)
+            return value
+
+        args, kwargs = exchange(self.args), {k: exchange(v) for k, v in self.kwargs.items()}
+        return self.func(*args, **kwargs)
+
+    def restricted(self, t: Tensor, dims: list[int]) -> Tensor:
+        """An argument at the training grid's nodes along ``dims``, where it is not there already."""
+        forms = self.forms(t)
+        y = t
+        for dim in dims:
+            f = forms[dim]
+            if f.on_grid and y.shape[dim] == f.size(self.nodes.shape) != f.size(self.nodes.native):
+                y = self.nodes.restrict(y, dim, f)
+        return y
+
+
+@dataclass(frozen=True)
+class Row:
+    """How one family of functions is extended.
+
+    ``mixes(step)`` says whether the call mixes samples; ``keep(step)`` what the native run stores; ``replay(step)``
+    gives the result on the new grid. ``action`` and ``why`` are for the report.
+    """
+
+    action: str
+    why: str
+    mixes: Callable[[Step], bool]
+    keep: Callable[[Step], Any]
+    replay: Callable[[Step], Any]
+
+
+ROWS: dict[str, Row] = {}
+
+
+def register(names: str, row: Row) -> None:
+    """One row for several functions."""
+    for name in names.split():
+        ROWS[name] = row

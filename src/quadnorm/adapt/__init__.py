@@ -16,6 +16,7 @@ from quadnorm.carry.grids import carry
 from quadnorm.carry.scattered import AtNativePoints
 
 __all__ = [
+    "AnchorReport",
     "AtNative",
     "AtNativePoints",
     "Audit",
@@ -26,7 +27,6 @@ __all__ = [
     "Extended",
     "GridCheck",
     "Place",
-    "AnchorReport",
     "SpatialMean",
     "anchor",
     "at_native",

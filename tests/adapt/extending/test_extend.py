@@ -91,7 +91,9 @@ def test_every_form_of_call(name):
     assert_native(Calls(CALLS[name]))
 
 
-@pytest.mark.parametrize("form", ["softmax", "einsum", "sdpa", "galerkin", "galerkin after", "linear", "multi", "encoder"])
+@pytest.mark.parametrize(
+    "form", ["softmax", "einsum", "sdpa", "galerkin", "galerkin after", "linear", "multi", "encoder"]
+)
 def test_attention(form):
     torch.manual_seed(0)
     assert_native(Attention(form), (9, 9), (17, 33))

@@ -135,7 +135,9 @@ def _spacing(grid: Shape, names: tuple[str, ...]) -> float:
     return max(1 / max(n - (p == "endpoint"), 1) for n, p in zip(grid, names, strict=True))
 
 
-def _try_anchor(model: nn.Module, sizes: Shape, names: tuple[str, ...], x: Tensor) -> tuple[nn.Module | None, AnchorReport]:
+def _try_anchor(
+    model: nn.Module, sizes: Shape, names: tuple[str, ...], x: Tensor
+) -> tuple[nn.Module | None, AnchorReport]:
     fixed, report, _, _ = examined(model, sizes, names, x, share=True)
     return (fixed if report.changed else None), report
 

@@ -86,7 +86,9 @@ def spelled(equation: str, ranks: list[int]) -> tuple[list[str], str]:
     inputs, _, output = equation.replace(" ", "").partition("->")
     words = inputs.split(",")
     more = [r - len(w.replace("...", "")) for w, r in zip(words, ranks, strict=True)]
-    dots = "".join(chr(ord("ε") + k) for k in range(max([m for w, m in zip(words, more, strict=True) if "..." in w] or [0])))
+    dots = "".join(
+        chr(ord("ε") + k) for k in range(max([m for w, m in zip(words, more, strict=True) if "..." in w] or [0]))
+    )
     full = [w.replace("...", dots[len(dots) - m :] if m else "") for w, m in zip(words, more, strict=True)]
     if "->" not in equation:
         every = "".join(w.replace("...", "") for w in words)

@@ -33,6 +33,7 @@ OPERATORS = {
     "matrix_norm": "norm",
 }
 
+
 @lru_cache(maxsize=4096)
 def canonical(func: Any) -> str:
     """The function's own name without its form.

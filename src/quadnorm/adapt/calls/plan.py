@@ -89,7 +89,9 @@ def make_plan(
             try:
                 run = _run(model, at(shape))
             except Exception as error:
-                errors.append(f"on {'×'.join(map(str, shape))}: {str(error).splitlines()[0] if str(error) else error!r}")
+                errors.append(
+                    f"on {'×'.join(map(str, shape))}: {str(error).splitlines()[0] if str(error) else error!r}"
+                )
                 continue
             others.append(run)
             refined.append(m)
@@ -152,7 +154,8 @@ def _call(seen: Seen, others: list[Seen], native: Shape, refined: Shape, placeme
         for slot, t in enumerate(seen.constants)
     )
     return Call(
-        seen.name, seen.where, seen.inplace, seen.live, seen.given, given, returned, foreign, seen.args, seen.kwargs)
+        seen.name, seen.where, seen.inplace, seen.live, seen.given, given, returned, foreign, seen.args, seen.kwargs
+    )
 
 
 def _foreign(

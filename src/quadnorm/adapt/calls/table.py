@@ -124,7 +124,9 @@ KINDS: dict[str, Kind] = {
     **_rows("kernel", RESAMPLED, _sees_grid, "interpolate upsample grid_sample upsample_nearest upsample_bilinear"),
     **_rows("kernel", PATCHES, _sees_grid, "unfold fold pixel_shuffle pixel_unshuffle im2col col2im"),
     **_rows("order", SHIFTED, _along_grid, "roll diff gradient"),
-    **_rows("order", ORDERED, _along_grid, "cumsum cumprod cummax cummin logcumsumexp cumulative_trapezoid sort argsort"),
+    **_rows(
+        "order", ORDERED, _along_grid, "cumsum cumprod cummax cummin logcumsumexp cumulative_trapezoid sort argsort"
+    ),
     **_rows("order", ORDERED, _along_grid, "flip fliplr flipud rot90 topk"),
     **_rows("order", FOURIER, _sees_grid, "hfft ihfft hfft2 ihfft2 hfftn ihfftn stft istft"),
     **_rows("order", INDEXED, _along_grid, "index_select gather take_along_dim scatter scatter_add index_add"),
@@ -133,12 +135,16 @@ KINDS: dict[str, Kind] = {
     **_rows("padding", PADDED, _sees_grid, "pad"),
 }
 
-ARITHMETIC = frozenset("add sub mul div pow floor_divide addcmul addcdiv sqrt lerp".split())
+ARITHMETIC = frozenset(["add", "sub", "mul", "div", "pow", "floor_divide", "addcmul", "addcdiv", "sqrt", "lerp"])
 
 
 def number_of_samples(native: Any, new: Any) -> Any:
     """``new`` with every number that differs from the native run's replaced by that one's: n in KᵀV/n."""
-    if isinstance(new, (int, float, complex)) and not isinstance(new, bool) and isinstance(native, (int, float, complex)):
+    if (
+        isinstance(new, (int, float, complex))
+        and not isinstance(new, bool)
+        and isinstance(native, (int, float, complex))
+    ):
         return native
     if isinstance(new, (tuple, list)) and isinstance(native, (tuple, list)) and len(new) == len(native):
         return type(new)(number_of_samples(a, b) for a, b in zip(native, new, strict=True))

@@ -51,9 +51,7 @@ def _fill() -> None:
         if name in ROWS:
             continue
         if kind.family == "reduction":
-            ROWS[name] = Row(
-                "replayed", "reduces over the training grid's nodes", _reduces, lambda s: None, _reduced
-            )
+            ROWS[name] = Row("replayed", "reduces over the training grid's nodes", _reduces, lambda s: None, _reduced)
         elif kind.family in ("kernel", "order", "slice"):
             ROWS[name] = Row("carried", f"{kind.why}: its native result is interpolated", _kernel, _keep, carried)
 

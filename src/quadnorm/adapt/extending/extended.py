@@ -66,4 +66,3 @@ class Extended(nn.Module):
     def extra_repr(self) -> str:
         """The grid."""
         return f"resolution={self.resolution}, placement={self.placements}, layout={self.layout!r}"
-

@@ -95,7 +95,7 @@ def _attended(step: Step) -> tuple[list[Tensor], int, Tensor | None]:
     g = step.given
     if step.call.name == "scaled_dot_product_attention":
         return [g["key"], g["value"]], g["key"].ndim - 2, g.get("attn_mask")
-    key, value = (step.args[1:3] if len(step.args) > 2 else (step.kwargs["key"], step.kwargs["value"]))
+    key, value = step.args[1:3] if len(step.args) > 2 else (step.kwargs["key"], step.kwargs["value"])
     return [key, value], 0, None
 
 
@@ -125,5 +125,7 @@ def _replay_attention(step: Step) -> Any:
 
 register(
     "scaled_dot_product_attention multi_head_attention_forward",
-    Row("replayed", "attends to the native run's keys and values", _attention_mixes, _keep_attention, _replay_attention),
+    Row(
+        "replayed", "attends to the native run's keys and values", _attention_mixes, _keep_attention, _replay_attention
+    ),
 )

@@ -181,5 +181,7 @@ register(
 )
 register(
     INVERSE,
-    Row("replayed", "the native run's waves, evaluated at the new nodes", _over_samples, _keep_inverse, _replay_inverse),
+    Row(
+        "replayed", "the native run's waves, evaluated at the new nodes", _over_samples, _keep_inverse, _replay_inverse
+    ),
 )

@@ -5,7 +5,7 @@ from quadnorm.adapt.anchoring.registry import Place, register_anchor
 from quadnorm.adapt.anchoring.torch_modules import SpatialMean
 from quadnorm.adapt.auditing.audit import audit
 from quadnorm.adapt.auditing.report import Audit
-from quadnorm.adapt.calls.plan import CannotRun
+from quadnorm.adapt.calls.plan import CannotFollowError
 from quadnorm.adapt.convert import Conversion, convert
 from quadnorm.adapt.extending.extend import extend
 from quadnorm.adapt.extending.extended import Extended
@@ -20,7 +20,6 @@ __all__ = [
     "AtNative",
     "AtNativePoints",
     "Audit",
-    "CannotRun",
     "Conversion",
     "Detailed",
     "Entry",
@@ -28,6 +27,7 @@ __all__ = [
     "GridCheck",
     "Place",
     "SpatialMean",
+    "CannotFollowError",
     "anchor",
     "at_native",
     "audit",

@@ -57,7 +57,7 @@ def matrix(axis: Axis1D, method: str, device: torch.device | str = "cpu") -> Ten
     if method == "linear":
         return _linear(low, part, axis.m, axis.wraps)
     if method == "cubic":
-        return _dirichlet(low, part, axis.m) if axis.wraps else _spline(low, part, axis.m)
+        return _dirichlet(low, part, axis.m) if axis.wraps else spline(low, part, axis.m)
     raise ValueError(unknown("way to interpolate", method, METHODS))
 
 
@@ -70,7 +70,7 @@ def _linear(low: Tensor, part: Tensor, m: int, wraps: bool) -> Tensor:
     return _one_hot(low, m) * (1 - part)[:, None] + _one_hot(low + 1, m) * part[:, None]
 
 
-def _spline(low: Tensor, part: Tensor, m: int) -> Tensor:
+def spline(low: Tensor, part: Tensor, m: int) -> Tensor:
     """The cubic spline through equispaced values, "not a knot" at its ends; below four nodes the polynomial."""
     if m < 4:
         at = low + part

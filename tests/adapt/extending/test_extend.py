@@ -254,7 +254,7 @@ def test_refusals():
         def forward(self, x):
             return x - x.mean() if x.shape[-1] == 17 else x
 
-    with pytest.raises(qn.adapt.CannotRun, match="at_native"):
+    with pytest.raises(qn.adapt.CannotFollowError, match="at_native"):
         qn.extend(Fickle(), (17, 17), example=field(17, 17))
 
 

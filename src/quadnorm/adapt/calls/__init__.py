@@ -1,1 +1,1 @@
-"""The calls of a model's forward, seen as they happen: which of them mix the samples of a grid, and along which axes."""
+"""The calls of a model's forward, seen as they happen: which mix the samples of a grid, and along which axes."""

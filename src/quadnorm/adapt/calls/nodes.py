@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from quadnorm.adapt.calls.forms import Form, Forms
-from quadnorm.carry.grids import spline, trigonometric
+from quadnorm.carry.lines import spline
 from quadnorm.measures._cache import TensorCache
 from quadnorm.measures.base import Shape
+from quadnorm.measures.placement import among
 
 _MATRICES = TensorCache(64 * 2**20)
 
@@ -26,39 +27,32 @@ def positions(placement: str, n0: int, n: int, extra: int = 0, origin: int = 0) 
     >>> positions("endpoint", 3, 5), positions("cell", 2, 4), positions("periodic", 2, 4)
     (array([0. , 0.5, 1. , 1.5, 2. ]), array([-0.25,  0.25,  0.75,  1.25]), array([0. , 0.5, 1. , 1.5]))
     """
-    j = np.arange(n + extra) - origin
-    if placement == "endpoint":
-        place = j * ((n0 - 1) / max(n - 1, 1))
-    elif placement == "cell":
-        place = (j + 0.5) * (n0 / n) - 0.5
-    else:
-        place = j * (n0 / n)
-    return np.asarray(place + origin, dtype=np.float64)
+    a, b = among(placement, n0, placement, n, np.arange(n + extra) - origin)
+    return np.asarray(a / b + origin, dtype=np.float64)
 
 
 @lru_cache(maxsize=512)
-def _between(placement: str, old: int, new: int, extra: int, origin: int, wraps: bool) -> np.ndarray:
+def _between(placement: str, old: int, new: int, extra: int, origin: int, wraps: bool) -> Tensor:
     """M (new + extra, old + extra): values at the old samples to values at the new ones; exact where they coincide."""
     at, m = positions(placement, old, new, extra, origin), old + extra
     if m == 1:
-        return np.ones((new + extra, 1))
+        return torch.ones(new + extra, 1, dtype=torch.float64)
     if wraps:
-        M = trigonometric(m, at / m)
-    else:
-        M = spline(np.arange(m, dtype=np.float64), np.clip(at, -1.0, m))  # beyond lies padding, which is cut off again
-    whole = np.rint(at).astype(int)
-    same = (np.abs(at - whole) < 1e-9) & (whole >= 0) & (whole < m)
-    M[same] = np.eye(m)[whole[same]]
-    return M
+        waves = np.exp(2j * np.pi * np.outer(at / m, np.arange(m // 2 + 1)))
+        waves[:, 1 : (m + 1) // 2] *= 2
+        return torch.from_numpy((waves @ np.fft.rfft(np.eye(m), axis=0)).real / m)
+    place = torch.from_numpy(np.clip(at, -1.0, m))  # beyond lies padding, which is cut off again
+    low = place.floor()
+    return spline(low.long(), place - low, m)
 
 
 @lru_cache(maxsize=512)
-def _selection(placement: str, old: int, new: int, extra: int, origin: int) -> np.ndarray | None:
+def _selection(placement: str, old: int, new: int, extra: int, origin: int) -> Tensor | None:
     """The old sample that each new sample is, or None if some new sample lies between."""
-    at = positions(placement, old, new, extra, origin)
-    whole = np.rint(at).astype(np.int64)
-    inside = (np.abs(at - whole) < 1e-9) & (whole >= 0) & (whole < old + extra)
-    return whole if inside.all() else None
+    a, b = among(placement, old, placement, new, np.arange(new + extra) - origin)
+    whole = a // b + origin
+    same = (a % b == 0) & (whole >= 0) & (whole < old + extra)
+    return torch.from_numpy(np.asarray(whole, dtype=np.int64)) if same.all() else None
 
 
 @dataclass(frozen=True)
@@ -106,12 +100,12 @@ class Nodes:
         placed = (self.placements[k], old, new, extra, self.origins.get((k, extra), 0))
         index = _selection(*placed)
         if index is not None:
-            return x.index_select(dim, torch.from_numpy(index).to(x.device))
+            return x.index_select(dim, index.to(x.device))
         dtype = _matrix_dtype(x.dtype)
         wraps = wrap and self.placements[k] == "periodic" and extra == 0
         M = _MATRICES.get(
             (placed, wraps, x.device, dtype),
-            lambda: torch.from_numpy(_between(*placed, wraps).copy()).to(x.device, dtype),
+            lambda: _between(*placed, wraps).to(x.device, dtype),
         )
         return _mixed(x, dim, M)
 

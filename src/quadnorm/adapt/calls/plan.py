@@ -65,13 +65,13 @@ class Plan:
         return Nodes(self.native, shape, self.placements, self.origins)
 
 
-class CannotRun(RuntimeError):
+class CannotFollowError(RuntimeError):
     """The model does not run, or not in the same way, on grids other than its training grid."""
 
 
 def refinements(placement: str, n: int) -> list[int]:
     """Sizes for the second run along an axis: one that contains the training nodes, then ones that divide as n does."""
-    nested = {"endpoint": 2 * n - 1, "cell": 3 * n}.get(placement, 2 * n)
+    nested = {"endpoint": 2 * n - 1, "interior": 2 * n + 1, "cell": 3 * n}.get(placement, 2 * n)
     return list(dict.fromkeys([nested, 2 * n, n + 16]))
 
 
@@ -97,7 +97,7 @@ def make_plan(
             refined.append(m)
             break
         else:
-            raise CannotRun(
+            raise CannotFollowError(
                 f"the model runs on {'×'.join(map(str, native))} but not on other grids ({'; '.join(errors)}); "
                 "quadnorm.at_native runs it at its training grid always"
             )
@@ -124,12 +124,12 @@ def _check_order(base: Run, others: list[Run]) -> None:
     for run in others:
         for k, (a, b) in enumerate(zip(base.calls, run.calls, strict=False)):
             if a.name != b.name or len(a.given) != len(b.given):
-                raise CannotRun(
+                raise CannotFollowError(
                     f"the model does something else on another grid: call {k} is {a.name} in {a.where or 'the model'} "
                     f"on its training grid and {b.name} elsewhere; quadnorm.at_native runs it at its training grid"
                 )
         if len(run.calls) != len(base.calls):
-            raise CannotRun(
+            raise CannotFollowError(
                 f"the model makes {len(base.calls)} calls on its training grid and {len(run.calls)} on another; "
                 "quadnorm.at_native runs it at its training grid"
             )
@@ -141,7 +141,7 @@ def _call(seen: Seen, others: list[Seen], native: Shape, refined: Shape, placeme
         for slot, shape in enumerate(shapes):
             others = [m[slot] for m in moved]
             if any(len(o) != len(shape) for o in others):
-                raise CannotRun(f"{seen.name} returns tensors of another rank on another grid")
+                raise CannotFollowError(f"{seen.name} returns tensors of another rank on another grid")
             result.append(
                 tuple(form(native, refined, n, tuple(o[axis] for o in others)) for axis, n in enumerate(shape))
             )

@@ -11,12 +11,12 @@ from torch import nn
 from quadnorm._suggest import unknown
 from quadnorm.adapt.calls.drift import at_training_nodes, relative_gap
 from quadnorm.adapt.calls.examples import Probe, make_probe
-from quadnorm.adapt.calls.plan import CannotRun, Plan, refinements
+from quadnorm.adapt.calls.plan import Plan, CannotFollowError, refinements
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.adapt.extending.extended import Extended
 from quadnorm.adapt.extending.listing import listed
 from quadnorm.adapt.models import check_module, model_grid
-from quadnorm.carry.grids import METHODS
+from quadnorm.carry.lines import METHODS
 from quadnorm.measures.base import Shape
 
 TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4}  # relative, at the training nodes; half precision has 3e-2
@@ -59,8 +59,8 @@ def extend(
         restrict: how the input goes to the training grid where grids do not nest: see :func:`quadnorm.at_native`.
 
     Raises:
-        CannotRun: if the model takes another path on other grids, or the extended model does not agree with the native
-            run at the training nodes.
+        CannotFollowError: if the model takes another path on other grids, or the extended model does not agree with
+            the native run at the training nodes.
 
     >>> model = nn.Sequential(nn.Conv1d(1, 4, 1), nn.GroupNorm(1, 4), nn.GELU(), nn.Conv1d(4, 1, 1))
     >>> everywhere = extend(model, 9)
@@ -116,11 +116,11 @@ def compared(extended: Extended, plan: Plan, probe: Probe) -> float:
             for b, before in buffers:
                 b.copy_(before)
     if not tensors(native):
-        raise CannotRun(f"the model returned no tensor to compare, got {type(native).__name__}")
+        raise CannotFollowError(f"the model returned no tensor to compare, got {type(native).__name__}")
     gap = relative_gap(at_training_nodes(fine, plan.outputs, plan.nodes(shape)), tensors(native))
     dtype = next((t.dtype for t in tensors(native)), torch.float32)
     if not gap <= TOLERANCE.get(dtype, 3e-2):
-        raise CannotRun(
+        raise CannotFollowError(
             f"the extended model differs from the native run by {gap:.1e} at the training nodes, on {probe.source}: it "
             "does something with its samples that could not be followed; quadnorm.at_native serves any model"
         )

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from quadnorm.adapt.calls.live import Live, without_fast_paths
 from quadnorm.adapt.calls.nodes import Nodes
-from quadnorm.adapt.calls.plan import Call, CannotRun, Plan
+from quadnorm.adapt.calls.plan import Call, Plan, CannotFollowError
 from quadnorm.adapt.calls.table import ARITHMETIC, number_of_samples
 from quadnorm.adapt.calls.trees import mapped, tensors
 from quadnorm.adapt.calls.watch import counted
@@ -40,7 +40,7 @@ class _Aligned(Live):
     def next_call(self, name: str) -> Call:
         if self.count >= len(self.plan.calls) or self.plan.calls[self.count].name != name:
             expected = self.plan.calls[self.count].name if self.count < len(self.plan.calls) else "nothing"
-            raise CannotRun(
+            raise CannotFollowError(
                 f"the model does something else than when it was looked at: call {self.count} is {name}, expected "
                 f"{expected}; quadnorm.at_native runs any model at its training grid"
             )

@@ -1,4 +1,4 @@
-"""This package's spectral convolution, which is one call: native coefficients, waves at the new nodes."""
+"""Our own spectral convolution, which is one call: native coefficients, waves at the new nodes."""
 
 from __future__ import annotations
 

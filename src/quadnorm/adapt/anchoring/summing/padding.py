@@ -1,0 +1,84 @@
+"""Padding by samples, kept at its length in space, and the slices that cut it off again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from quadnorm.adapt.anchoring.summing.weights import Weighted, nothing, register
+from quadnorm.adapt.extending.steps import Row, Step
+
+
+def _pads_grid(step: Step) -> bool:
+    before, after = step.call.given[0], step.call.returned[0]
+    return any(a.on_grid and a != b for a, b in zip(before, after, strict=True))
+
+
+def _pad(step: Step) -> Tensor:
+    assert isinstance(step, Weighted)
+    g = step.given
+    x, pads = g["input"], list(g["pad"])
+    mode, value = g.get("mode", "constant"), g.get("value") or 0.0
+    forms = step.call.given[0]
+    for at in range(len(pads) // 2):
+        dim = x.ndim - 1 - at
+        f = forms[dim]
+        if not (f.on_grid and len(f.axes) == 1 and f.fold == 1):
+            continue
+        before, after = step.call.args[1] if len(step.call.args) > 1 else step.call.kwargs["pad"], None
+        del after
+        left, right = (round(step.nodes.ratio(f.axes[0]) * before[2 * at + side]) for side in (0, 1))
+        pads[2 * at : 2 * at + 2] = [left, right]
+        if mode == "constant":
+            x = _ramped(x, dim, left, right, step.nodes.ratio(f.axes[0]), value)
+            pads[2 * at : 2 * at + 2] = [0, 0]
+    return F.pad(x, pads, mode, value) if any(pads) else x
+
+
+def _ramped(x: Tensor, dim: int, left: int, right: int, ratio: float, value: float) -> Tensor:
+    """Constant padding whose step lies between two training samples: a line over the first training spacing, which is
+    what the training grid's measure makes of it."""
+    parts = [x]
+    for count, edge, flip in ((left, x.narrow(dim, 0, 1), True), (right, x.narrow(dim, x.shape[dim] - 1, 1), False)):
+        if not count:
+            continue
+        j = torch.arange(1, count + 1, device=x.device, dtype=torch.float64)
+        share = (1 - j / max(ratio, 1.0)).clamp_min(0).to(x.dtype)
+        share = (share.flip(0) if flip else share).reshape([-1 if k == dim else 1 for k in range(x.ndim)])
+        band = value + share * (edge - value)
+        parts = [band, *parts] if flip else [*parts, band]
+    return torch.cat(parts, dim)
+
+
+register("pad", Row("anchored", "padding by samples → by the same length in space", _pads_grid, nothing, _pad))
+
+
+def _cuts_padding(step: Step) -> bool:
+    if not step.call.returned or len(step.call.given[0]) != len(step.call.returned[0]):
+        return False
+    pairs = list(zip(step.call.given[0], step.call.returned[0], strict=True))
+    return any(a.on_grid and b.on_grid and a.axes == b.axes and a.extra != b.extra for a, b in pairs)
+
+
+def _cut(step: Step) -> Any:
+    assert isinstance(step, Weighted)
+    x, index = step.args[0], step.args[1]
+    items = list(index) if isinstance(index, tuple) else [index]
+    if any(isinstance(i, Tensor) or i is None for i in items):
+        return step.run()
+    if Ellipsis in items:
+        at = items.index(Ellipsis)
+        items[at : at + 1] = [slice(None)] * (x.ndim - len(items) + 1)
+    items += [slice(None)] * (x.ndim - len(items))
+    for dim, (a, b) in enumerate(zip(step.call.given[0], step.call.returned[0], strict=True)):
+        if a.on_grid and b.on_grid and len(a.axes) == 1 and a.axes == b.axes and a.extra != b.extra:
+            k, nodes = a.axes[0], step.nodes
+            start = nodes.origin(k, a.extra[0]) - nodes.origin(k, b.extra[0])
+            items[dim] = slice(start, start + nodes.shape[k] + nodes.extra(k, b.extra[0]))
+    return step.func(x, tuple(items))
+
+
+register("getitem", Row("anchored", "cuts the padding off where it ends in space", _cuts_padding, nothing, _cut))

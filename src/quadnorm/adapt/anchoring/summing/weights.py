@@ -1,0 +1,108 @@
+"""What each sample of a new grid counts, in samples of the training grid; padding keeps its length in space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from quadnorm.adapt.calls.forms import Form
+from quadnorm.adapt.calls.nodes import Nodes
+from quadnorm.adapt.calls.plan import Call
+from quadnorm.adapt.extending.steps import Row, Step
+from quadnorm.measures import Anchored
+from quadnorm.measures.placement import PLACEMENTS
+
+OPEN = {"periodic": "left"}  # with padding around it an axis has ends
+
+
+@dataclass(frozen=True)
+class Counted(Nodes):
+    """The two grids, and the training grid's counting measure on the new one.
+
+    ``open_ends``: sum over periodic axes as over an interval from the first to the last training sample, which is what
+    a model has learned if a coordinate channel jumps where the axis closes.
+    """
+
+    open_ends: bool = False
+
+    def ratio(self, k: int) -> float:
+        """New samples per training sample along a grid axis."""
+        more = PLACEMENTS[self.placements[k]].more
+        return (self.shape[k] + more) / max(self.native[k] + more, 1)
+
+    def extra(self, k: int, extra: int) -> int:
+        """Samples of padding on the new grid for ``extra`` of them on the training grid."""
+        return round(self.ratio(k) * extra)
+
+    def lengths(self, form: Form) -> tuple[int, ...]:
+        """New samples along each grid axis of a form, padding included."""
+        return tuple(self.shape[k] + self.extra(k, e) for k, e in zip(form.axes, form.extra, strict=True))
+
+    def expected(self, form: Form) -> int:
+        """The new size of an axis."""
+        return form.fold * int(np.prod(self.lengths(form)))
+
+    def origin(self, k: int, extra: int) -> int:
+        """New samples of padding before the grid."""
+        return round(self.ratio(k) * self.origins.get((k, extra), 0))
+
+    def counts(self, form: Form, like: Tensor) -> Tensor | None:
+        """(size,): how many training samples each new sample stands for; None where each stands for itself."""
+        axes = []
+        for k, e, n in zip(form.axes, form.extra, self.lengths(form), strict=True):
+            n0, placement = self.native[k] + e, self.placements[k]
+            if e or self.open_ends:
+                placement = OPEN.get(placement, placement)
+            axes.append(n0 * Anchored((n0,), (placement,)).weights(n))
+        if all(bool((w == 1).all()) for w in axes):
+            return None
+        w = axes[0]
+        for more in axes[1:]:
+            w = (w[:, None] * more).flatten()
+        dtype = torch.float64 if like.dtype in (torch.float64, torch.complex128) else torch.float32
+        return w.repeat(form.fold).to(like.device, dtype)
+
+
+@dataclass
+class Weighted(Step):
+    """A call on the new grid whose sums are to be taken under the training grid's measure."""
+
+    nodes: Counted
+
+    def counts(self, t: Tensor, dims: Any) -> Tensor:
+        """Counts of t's samples along ``dims``, broadcast against t."""
+        forms = self.forms(t)
+        total = torch.ones((), device=t.device, dtype=torch.float64 if t.dtype == torch.float64 else torch.float32)
+        for d in dims:
+            if forms[d].on_grid and t.shape[d] == self.nodes.expected(forms[d]):
+                w = self.nodes.counts(forms[d], t)
+                if w is not None:
+                    total = total * w.reshape([-1 if k == d else 1 for k in range(t.ndim)])
+        return total
+
+    def native_count(self, t: Tensor, dims: Any) -> int:
+        """Elements of t along ``dims`` on the training grid."""
+        forms = self.forms(t)
+        return int(np.prod([f.size(self.nodes.native) if f.on_grid else t.shape[d] for d in dims for f in [forms[d]]]))
+
+
+SUMS: dict[str, Row] = {}
+
+
+def register(names: str, row: Row) -> None:
+    """One row for several functions."""
+    for name in names.split():
+        SUMS[name] = row
+
+
+def nothing(step: Step) -> Any:
+    """Rows that need nothing of a native run."""
+
+
+def mixes_space(call: Call) -> bool:
+    """Whether the call sees samples at all."""
+    return bool(call.over)

@@ -35,13 +35,11 @@ def product(name: str, args: Any, kwargs: Any) -> Product | None:
     if name == "tensordot":
         return _tensordot(a, b, given.get("dims", 2))
     right = b.ndim - 1 if name in ("linear", "inner") or b.ndim == 1 else b.ndim - 2
-    free_a = (a.ndim - 2,) if a.ndim > 1 else ()
     if name in ("linear", "inner"):
-        free_a = tuple(range(a.ndim - 1))
-        free_b = tuple(range(b.ndim - 1))
+        free_a, free_b = list(range(a.ndim - 1)), list(range(b.ndim - 1))
     else:
-        free_b = (b.ndim - 1,) if b.ndim > 1 else ()
-    return Product((a, b), ((a.ndim - 1,), (right,)), (free_a, free_b))
+        free_a, free_b = [a.ndim - 2] * (a.ndim > 1), [b.ndim - 1] * (b.ndim > 1)
+    return Product((a, b), ((a.ndim - 1,), (right,)), (tuple(free_a), tuple(free_b)))
 
 
 def _tensordot(a: Tensor, b: Tensor, dims: Any) -> Product | None:

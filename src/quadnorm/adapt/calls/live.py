@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
 from quadnorm.adapt.calls.names import canonical, writes
@@ -33,6 +33,7 @@ class Live(TorchFunctionMode):
         super().__init__()
         self.token = object()
         self.count = 0
+        self.paused = 0
 
     def mark(self, value: Any) -> Any:
         """Declare every tensor in a result or an input live."""
@@ -46,6 +47,8 @@ class Live(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if self.paused:
+            return func(*args, **kwargs)
         given = tensors((args, kwargs))
         if not any(self.is_live(t) for t in given):
             return func(*args, **kwargs)
@@ -59,15 +62,18 @@ class Live(TorchFunctionMode):
         """What to do in place of ``func(*args, **kwargs)``."""
         return func(*args, **kwargs)
 
+    def on_module(self, name: str, given: Any, output: Any) -> None:
+        """Called after a module that counts as one call."""
+
     def __enter__(self) -> Any:
         _see_functions(+1)
         _ACTIVE.modes = [*getattr(_ACTIVE, "modes", []), self]
-        return super().__enter__()
+        return super().__enter__()  # type: ignore[no-untyped-call]
 
     def __exit__(self, *exc: Any) -> Any:
         _ACTIVE.modes = _ACTIVE.modes[:-1]
         _see_functions(-1)
-        return super().__exit__(*exc)
+        return super().__exit__(*exc)  # type: ignore[no-untyped-call]
 
 
 _ORIGINAL = torch.autograd.Function.__dict__["apply"]
@@ -85,7 +91,8 @@ def _applied(cls: Any) -> Any:
 def _seen_apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
     """``Function.apply`` as one call, not as the calls inside its forward, whose derivative it brings itself."""
     modes = getattr(_ACTIVE, "modes", ())
-    if not modes or not torch._C._is_torch_function_mode_enabled() or _get_current_function_mode() is not modes[-1]:
+    current: Any = _get_current_function_mode
+    if not modes or not torch._C._is_torch_function_mode_enabled() or current() is not modes[-1]:
         return _applied(cls)(*args, **kwargs)
     with torch._C.DisableTorchFunction():
         return modes[-1].__torch_function__(_applied(cls), (), args, kwargs)
@@ -99,6 +106,31 @@ def _see_functions(step: int) -> None:
             torch.autograd.Function.apply = classmethod(_seen_apply)  # type: ignore[method-assign,assignment]
         elif _USERS == 0:
             torch.autograd.Function.apply = _ORIGINAL  # type: ignore[method-assign]
+
+
+@contextmanager
+def opaque_modules(model: nn.Module, names: frozenset[str], mode: Live) -> Iterator[None]:
+    """Let modules count as one call each: what they do inside is theirs."""
+    handles = []
+    for name in names:
+        module = model.get_submodule(name)
+
+        def enter(module: nn.Module, args: Any) -> None:
+            mode.paused += 1
+
+        def leave(module: nn.Module, args: Any, kwargs: Any, output: Any, name: str = name) -> None:
+            mode.paused -= 1
+            if not mode.paused and any(mode.is_live(t) for t in tensors((args, kwargs))):
+                mode.on_module(name, (args, kwargs), output)
+                mode.mark(output)
+
+        handles.append(module.register_forward_pre_hook(enter))
+        handles.append(module.register_forward_hook(leave, with_kwargs=True))
+    try:
+        yield
+    finally:
+        for h in handles:
+            h.remove()
 
 
 @contextmanager

@@ -89,7 +89,8 @@ class Nodes:
         if form.size(old) == form.size(new) and form.sizes(old) == form.sizes(new):
             return t
         dim = dim % t.ndim
-        y = t.unflatten(dim, (form.fold, *form.sizes(old))) if form.fold > 1 or len(form.axes) > 1 else t
+        split = (*t.shape[:dim], form.fold, *form.sizes(old), *t.shape[dim + 1 :])
+        y = t.reshape(split) if form.fold > 1 or len(form.axes) > 1 else t
         first = dim + 1 if form.fold > 1 or len(form.axes) > 1 else dim
         for at, (k, extra) in enumerate(zip(form.axes, form.extra, strict=True), start=first):
             if old[k] != new[k]:

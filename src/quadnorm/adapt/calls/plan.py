@@ -31,6 +31,7 @@ class Call:
     given: tuple[Forms, ...]  # how these move
     returned: tuple[Forms, ...]
     foreign: tuple[bool, ...]  # whether an argument is a constant field that is not the same function on all grids
+    constants: tuple[Tensor | None, ...]  # the training grid's values of these
     args: Any
     kwargs: Any
 
@@ -59,6 +60,7 @@ class Plan:
     calls: tuple[Call, ...]
     outputs: tuple[Forms, ...] = ()  # of the tensors that the model returns
     origins: dict[tuple[int, int], int] = field(default_factory=dict)
+    jumps: bool = False  # whether a constant field, such as a coordinate, jumps where a periodic axis closes
 
     def nodes(self, shape: Shape) -> Nodes:
         """The training grid and the grid ``shape``."""
@@ -76,10 +78,17 @@ def refinements(placement: str, n: int) -> list[int]:
 
 
 def make_plan(
-    model: nn.Module, at: Callable[[Shape], Arguments], native: Shape, placements: tuple[str, ...]
+    model: nn.Module,
+    at: Callable[[Shape], Arguments],
+    native: Shape,
+    placements: tuple[str, ...],
+    opaque: frozenset[str] = frozenset(),
 ) -> tuple[Plan, Run]:
-    """Run the model on its training grid and on refinements of one axis each; ``at`` gives the arguments on a grid."""
-    base = _run(model, at(native))
+    """Run the model on its training grid and on refinements of one axis each; ``at`` gives the arguments on a grid.
+
+    Modules named in ``opaque`` count as one call each, whatever they do inside.
+    """
+    base = _run(model, at(native), opaque)
     others: list[Run] = []
     refined: list[int] = []
     for k, n in enumerate(native):
@@ -87,7 +96,7 @@ def make_plan(
         for m in refinements(placements[k], n):
             shape = (*native[:k], m, *native[k + 1 :])
             try:
-                run = _run(model, at(shape))
+                run = _run(model, at(shape), opaque)
             except Exception as error:
                 errors.append(
                     f"on {'×'.join(map(str, shape))}: {str(error).splitlines()[0] if str(error) else error!r}"
@@ -113,11 +122,12 @@ def make_plan(
         tuple(form(native, tuple(refined), n, [tuple(o)[axis] for o in moved]) for axis, n in enumerate(shape))
         for shape, *moved in zip(*([tuple(t.shape) for t in tensors(r.output)] for r in (base, *others)), strict=True)
     )
-    return Plan(native, placements, tuple(calls), outputs, origins), base
+    jumps = any(_jumps(t, f, placements) for s, c in zip(base.calls, calls, strict=True) for t, f in _fields(s, c))
+    return Plan(native, placements, tuple(calls), outputs, origins, jumps), base
 
 
-def _run(model: nn.Module, arguments: Arguments) -> Run:
-    return watched(model, *arguments, lambda value: mapped(lambda t: t.view_as(t), value))
+def _run(model: nn.Module, arguments: Arguments, opaque: frozenset[str]) -> Run:
+    return watched(model, *arguments, lambda value: mapped(lambda t: t.view_as(t), value), opaque)
 
 
 def _check_order(base: Run, others: list[Run]) -> None:
@@ -153,9 +163,35 @@ def _call(seen: Seen, others: list[Seen], native: Shape, refined: Shape, placeme
         t is not None and _foreign(t, [o.constants[slot] for o in others], given[slot], native, refined, placements)
         for slot, t in enumerate(seen.constants)
     )
+    constants = tuple(t if f else None for t, f in zip(seen.constants, foreign, strict=True))
     return Call(
-        seen.name, seen.where, seen.inplace, seen.live, seen.given, given, returned, foreign, seen.args, seen.kwargs
+        seen.name,
+        seen.where,
+        seen.inplace,
+        seen.live,
+        seen.given,
+        given,
+        returned,
+        foreign,
+        constants,
+        seen.args,
+        seen.kwargs,
     )
+
+
+def _fields(seen: Seen, call: Call) -> list[tuple[Tensor, Forms]]:
+    return [(t, f) for t, f in zip(seen.constants, call.given, strict=True) if t is not None and t.is_floating_point()]
+
+
+def _jumps(t: Tensor, forms: Forms, placements: tuple[str, ...]) -> bool:
+    """Whether a field's step from the last sample of a periodic axis to the first is unlike its other steps."""
+    for dim, f in enumerate(forms):
+        if f.on_grid and len(f.axes) == 1 and f.fold == 1 and not f.extra[0] and placements[f.axes[0]] == "periodic":
+            x = t.movedim(dim, -1)
+            inside, across = torch.diff(x).abs().max(), (x[..., 0] - x[..., -1]).abs().max()
+            if bool(across > 4 * inside + 1e-12):
+                return True
+    return False
 
 
 def _foreign(

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.calls.live import Live, without_fast_paths
+from quadnorm.adapt.calls.live import Live, opaque_modules, without_fast_paths
 from quadnorm.adapt.calls.names import writes
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.measures.base import Shape
@@ -69,6 +69,13 @@ class Watch(Live):
             )
         return result
 
+    def on_module(self, name: str, given: Any, output: Any) -> None:
+        """A module that counts as one call."""
+        shapes = tuple(tuple(t.shape) for t in tensors(given))
+        returned = tuple(tuple(t.shape) for t in tensors(output))
+        live = tuple(self.is_live(t) for t in tensors(given))
+        self.run.calls.append(Seen("module", name, False, live, shapes, returned, (None,) * len(live), (), {}))
+
 
 def counted(func: Any, result: Any) -> bool:
     """Whether a call takes part in the order of calls: it returns tensors, or writes into one."""
@@ -109,13 +116,19 @@ def module_stack(model: nn.Module) -> Iterator[list[str]]:
             h.remove()
 
 
-def watched(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], live: Callable[[Any], Any]) -> Run:
+def watched(
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    live: Callable[[Any], Any],
+    opaque: frozenset[str] = frozenset(),
+) -> Run:
     """Run the model on arguments whose tensors are all declared live; no gradients, no change of its buffers."""
     buffers = [(b, b.detach().clone()) for b in model.buffers()]
     with torch.no_grad(), torch.random.fork_rng(devices=[]), without_fast_paths(), module_stack(model) as stack:
         watch = Watch(stack)
         args, kwargs = watch.mark(live(args)), watch.mark(live(kwargs))
-        with watch:
+        with watch, opaque_modules(model, opaque, watch):
             watch.run.output = model(*args, **kwargs)
         for b, before in buffers:
             b.copy_(before)

@@ -11,7 +11,7 @@ from torch import nn
 from quadnorm._suggest import unknown
 from quadnorm.adapt.calls.drift import at_training_nodes, relative_gap
 from quadnorm.adapt.calls.examples import Probe, make_probe
-from quadnorm.adapt.calls.plan import Plan, CannotFollowError, refinements
+from quadnorm.adapt.calls.plan import CannotFollowError, Plan, refinements
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.adapt.extending.extended import Extended
 from quadnorm.adapt.extending.listing import listed

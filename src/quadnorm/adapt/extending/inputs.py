@@ -68,7 +68,7 @@ def regridded(value: Any, old: Shape, new: Shape, placements: tuple[str, ...], l
         if layout == "tokens":
             if x.shape[1] != prod(old):
                 return x
-            field = x.movedim(1, -1).unflatten(-1, old)
+            field = x.movedim(1, -1).reshape(x.shape[0], x.shape[2], *old)
             return carry(field, new, placements, method).flatten(-d).movedim(-1, 1)
         if tuple(x.shape[k] for k in dims) != old:
             return x

@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from quadnorm.adapt.calls.live import Live, without_fast_paths
+from quadnorm.adapt.calls.live import Live, opaque_modules, without_fast_paths
 from quadnorm.adapt.calls.nodes import Nodes
-from quadnorm.adapt.calls.plan import Call, Plan, CannotFollowError
+from quadnorm.adapt.calls.plan import Call, CannotFollowError, Plan
 from quadnorm.adapt.calls.table import ARITHMETIC, number_of_samples
 from quadnorm.adapt.calls.trees import mapped, tensors
 from quadnorm.adapt.calls.watch import counted
@@ -32,12 +32,15 @@ def row_of(step: Step) -> Row | None:
     return row if row is not None and step.call.over and row.mixes(step) else None
 
 
-class _Aligned(Live):
+class Aligned(Live):
+    """A run whose calls come in the order of a plan."""
+
     def __init__(self, plan: Plan, nodes: Nodes) -> None:
         super().__init__()
         self.plan, self.nodes = plan, nodes
 
     def next_call(self, name: str) -> Call:
+        """The planned call that this one is."""
         if self.count >= len(self.plan.calls) or self.plan.calls[self.count].name != name:
             expected = self.plan.calls[self.count].name if self.count < len(self.plan.calls) else "nothing"
             raise CannotFollowError(
@@ -47,8 +50,11 @@ class _Aligned(Live):
         self.count += 1
         return self.plan.calls[self.count - 1]
 
+    def on_module(self, name: str, given: Any, output: Any) -> None:
+        self.next_call("module")
 
-class Record(_Aligned):
+
+class Record(Aligned):
     """The run on the training grid."""
 
     def __init__(self, plan: Plan) -> None:
@@ -81,14 +87,14 @@ def _copy(t: Tensor) -> Tensor:
     return t.clone()
 
 
-def run_under(model: nn.Module, mode: Live, args: Any, kwargs: Any) -> Any:
+def run_under(model: nn.Module, mode: Live, args: Any, kwargs: Any, opaque: frozenset[str] = frozenset()) -> Any:
     """The model under a mode, its arguments declared live."""
     args, kwargs = mode.mark(mapped(lambda t: t.view_as(t), (args, kwargs)))
-    with without_fast_paths(), mode:
+    with without_fast_paths(), mode, opaque_modules(model, opaque, mode):
         return model(*args, **kwargs)
 
 
-class Replay(_Aligned):
+class Replay(Aligned):
     """The run on another grid with the native run's sums."""
 
     def __init__(self, plan: Plan, nodes: Nodes, tape: list[Kept]) -> None:

@@ -77,7 +77,7 @@ def _over_space(step: Step) -> bool:
 def _grouped(x: Tensor, groups: int | None) -> tuple[Tensor, Dims]:
     if groups is None:
         return x, (0, *range(2, x.ndim))
-    y = x.unflatten(1, (groups, -1)) if groups != x.shape[1] else x
+    y = x.reshape(x.shape[0], groups, -1, *x.shape[2:]) if groups != x.shape[1] else x
     return y, tuple(range(2, y.ndim))
 
 
@@ -155,7 +155,7 @@ register(
 def _keep_weighted(step: Step) -> Any:
     g = step.given
     x, w, groups = g["input"], g["w"], g.get("groups", 1)
-    y = x.flatten(2).to(statistics_dtype(x)).unflatten(1, (groups, -1))  # (B, G, C/G, N)
+    y = x.flatten(2).to(statistics_dtype(x)).reshape(x.shape[0], groups, x.shape[1] // groups, -1)  # (B, G, C/G, N)
     weights = w.to(y.dtype)[:, None, None]
     per = y.shape[2]
     m = (y * weights).sum((2, 3), keepdim=True) / per if g.get("centre", True) else y.new_zeros(1, 1, 1, 1)
@@ -186,7 +186,8 @@ register(
 
 
 def _dim(step: Step) -> int:
-    x, dim = step.given["input"], step.given.get("dim")
+    x: Tensor = step.given["input"]
+    dim = step.given.get("dim")
     if dim is None:
         dim = 1 if step.call.name == "normalize" or x.ndim not in (0, 1, 3) else 0
     return int(dim) % x.ndim
@@ -199,7 +200,8 @@ def _along_space(step: Step) -> bool:
 def _total(step: Step, x: Tensor) -> Tensor:
     dim, name = _dim(step), step.call.name
     if name == "normalize":
-        return torch.linalg.vector_norm(x, step.given.get("p", 2.0), dim, keepdim=True)
+        norm: Tensor = torch.linalg.vector_norm(x, step.given.get("p", 2.0), dim, keepdim=True)
+        return norm
     return torch.logsumexp(-x if name == "softmin" else x, dim, keepdim=True)
 
 

@@ -85,11 +85,10 @@ def _replay_forward(step: Step) -> Tensor:
     dims = transformed(step)
     sizes = lengths(step, dims)
     half = step.call.name.startswith("r")
-    X = step.kept
+    X: Tensor = step.kept
     if X is None:
         x = step.given["input"]
-        native = step.func(step.restricted(x, dims), *step.call.args[1:], **_native_options(step))
-        X = native
+        X = step.func(step.restricted(x, dims), *step.call.args[1:], **_native_options(step))
     for at, (d, n) in enumerate(zip(dims, sizes, strict=True)):
         last = half and at == len(dims) - 1
         X = resized(X, d, n // 2 + 1 if last else n, last)
@@ -166,7 +165,7 @@ def _waves(n: int, places: tuple[float, ...], half: bool, like: Tensor) -> Tenso
         if not half:
             k = np.fft.fftfreq(n, 1 / n)
             return torch.from_numpy(np.exp(2j * pi * np.outer(k, t) / n)).to(like.device, like.dtype)
-        k = np.arange(n // 2 + 1)
+        k = np.arange(n // 2 + 1, dtype=np.float64)
         times = np.where((k == 0) | (2 * k == n), 1.0, 2.0)[:, None]
         angle = 2 * pi * np.outer(k, t) / n
         rows = np.concatenate([times * np.cos(angle), -times * np.sin(angle)])

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from quadnorm.adapt.anchoring.summing.weights import Weighted, nothing, register
+from quadnorm.adapt.calls.signatures import bound
 from quadnorm.adapt.extending.steps import Row, Step
 
 
@@ -28,9 +29,8 @@ def _pad(step: Step) -> Tensor:
         f = forms[dim]
         if not (f.on_grid and len(f.axes) == 1 and f.fold == 1):
             continue
-        before, after = step.call.args[1] if len(step.call.args) > 1 else step.call.kwargs["pad"], None
-        del after
-        left, right = (round(step.nodes.ratio(f.axes[0]) * before[2 * at + side]) for side in (0, 1))
+        native = bound("pad", step.call.args, step.call.kwargs)["pad"]
+        left, right = (round(step.nodes.ratio(f.axes[0]) * native[2 * at + side]) for side in (0, 1))
         pads[2 * at : 2 * at + 2] = [left, right]
         if mode == "constant":
             x = _ramped(x, dim, left, right, step.nodes.ratio(f.axes[0]), value)

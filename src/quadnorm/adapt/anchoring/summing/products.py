@@ -35,9 +35,7 @@ def _square(step: Step, t: Tensor, counts: Tensor) -> Any:
     return step.func(*args, **step.kwargs)
 
 
-register(
-    PRODUCTS, Row("anchored", "samples are counted as in training in the sum over them", _sums, nothing, _product)
-)
+register(PRODUCTS, Row("anchored", "samples are counted as in training in the sum over them", _sums, nothing, _product))
 
 
 def _attention(step: Step) -> Any:

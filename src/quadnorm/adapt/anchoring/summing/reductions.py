@@ -45,7 +45,7 @@ def _reduce(step: Step) -> Any:
     dims = _dims(args.pop(0) if args else kwargs.get("dim", kwargs.get("axis")), x.ndim)
     correction: float = 1
     if name in ("var", "std", "var_mean", "std_mean"):
-        if args and isinstance(args[0], bool) and len(args) > 1 or (args and "keepdim" in kwargs):
+        if (args and isinstance(args[0], bool) and len(args) > 1) or (args and "keepdim" in kwargs):
             correction = float(args.pop(0))
         correction = float(kwargs.get("correction", kwargs.get("unbiased", correction)))
     keep = bool(args.pop(0) if args else kwargs.get("keepdim", False))
@@ -107,7 +107,9 @@ def _grouped(step: Step) -> Tensor:
     dims = [0, *range(2, x.ndim)] if groups is None else list(range(2, x.ndim))
     v, m = _moments(step, x, dims, 0)
     if groups is not None and groups != x.shape[1]:  # the variance of a group: within its channels and between them
-        m_g, square = (t.unflatten(1, (groups, -1)).mean(2, keepdim=True) for t in (m, v + m.square()))
+        m_g, square = (
+            t.reshape(t.shape[0], groups, -1, *t.shape[2:]).mean(2, keepdim=True) for t in (m, v + m.square())
+        )
         v_g = (square - m_g.square()).clamp_min(0)
         m, v = (t.expand(-1, -1, x.shape[1] // groups, *[1] * (x.ndim - 2)).flatten(1, 2) for t in (m_g, v_g))
     weight, bias = (statistics._per_channel(g.get(k), x) for k in ("weight", "bias"))

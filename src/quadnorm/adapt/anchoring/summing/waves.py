@@ -96,7 +96,15 @@ def _analysis(n0: int, places: tuple[float, ...], counts: Tensor | None, half: b
             return torch.from_numpy(rows).to(like.device, real)
         return torch.from_numpy(w[:, None] * np.exp(-1j * angle)).to(like.device, real.to_complex())
 
-    key = (n0, places, None if counts is None else tuple(counts[:3].tolist()), half, like.device, real, like.is_complex())
+    key = (
+        n0,
+        places,
+        None if counts is None else tuple(counts[:3].tolist()),
+        half,
+        like.device,
+        real,
+        like.is_complex(),
+    )
     return _MATRICES.get(key, build)
 
 

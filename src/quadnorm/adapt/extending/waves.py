@@ -85,14 +85,15 @@ def _replay_forward(step: Step) -> Tensor:
     dims = transformed(step)
     sizes = lengths(step, dims)
     half = step.call.name.startswith("r")
-    X: Tensor = step.kept
+    X: Any = step.kept
     if X is None:
         x = step.given["input"]
         X = step.func(step.restricted(x, dims), *step.call.args[1:], **_native_options(step))
     for at, (d, n) in enumerate(zip(dims, sizes, strict=True)):
         last = half and at == len(dims) - 1
         X = resized(X, d, n // 2 + 1 if last else n, last)
-    return X
+    spectrum: Tensor = X
+    return spectrum
 
 
 def _native_options(step: Step) -> dict[str, Any]:

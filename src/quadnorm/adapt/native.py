@@ -1,14 +1,14 @@
-"""Run on the training grid, carry the output to the requested grid; alone, or with the anchored run's detail."""
+"""Run on the training grid, carry the output to the requested grid."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
+from quadnorm.adapt.extending.inputs import check_layout, grid_of_inputs, regridded
 from quadnorm.adapt.models import check_module, model_grid
 from quadnorm.carry.grids import carry
 from quadnorm.carry.lines import METHODS
@@ -24,6 +24,7 @@ def at_native(
     restrict: str = "cubic",
     interpolate: str = "cubic",
     weights: Tensor | None = None,
+    layout: str = "first",
 ) -> AtNative | AtNativePoints:
     r"""The model run on its training grid, whatever grid it is asked on.
 
@@ -42,6 +43,8 @@ def at_native(
             (N, d), the training mesh's points: see :class:`quadnorm.adapt.AtNativePoints`, which interpolates by
             lines.
         weights: (N,), of the training mesh's points, if the model is to be given them.
+        layout: where the channels of fields are, ``first`` (B, C, \*spatial), ``last`` or ``tokens``, as for
+            :func:`quadnorm.extend`. Outputs may be dicts, tuples and dataclasses of fields.
         restrict, interpolate: ``cubic``, ``linear`` or ``nearest``, for R and P. A piecewise constant input should
             be restricted by ``nearest``.
 
@@ -58,7 +61,7 @@ def at_native(
     if weights is not None:
         raise ValueError("weights belong to the points of a training mesh; a grid's samples have none of their own")
     sizes, names = model_grid(model, resolution, placement)
-    return AtNative(model, sizes, names, restrict, interpolate)
+    return AtNative(model, sizes, names, restrict, interpolate, layout)
 
 
 class AtNative(nn.Module):
@@ -71,73 +74,45 @@ class AtNative(nn.Module):
         placements: tuple[str, ...],
         restrict: str = "cubic",
         interpolate: str = "cubic",
+        layout: str = "first",
     ) -> None:
         super().__init__()
+        check_layout(layout)
         for method in (restrict, interpolate):
             if method not in METHODS:
                 raise ValueError(unknown("way to interpolate", method, METHODS))
         self.model = model
         self.resolution, self.placements = resolution, placements
-        self.restrict, self.interpolate = restrict, interpolate
+        self.restrict, self.interpolate, self.layout = restrict, interpolate, layout
 
-    def forward(self, x: Tensor, *args: Any, **options: Any) -> Tensor:
-        """(B, C, *spatial) → (B, C', *spatial); further arguments go to the model."""
-        shape = spatial_shape(x, len(self.resolution))
-        y = self.model(carry(x, self.resolution, self.placements, self.restrict), *args, **options)
-        return carry(y, shape, self.placements, self.interpolate)
+    def forward(self, x: Tensor, *args: Any, grid: Shape | None = None, **options: Any) -> Any:
+        """(B, C, *spatial) → (B, C', *spatial), or as ``layout`` says; further arguments go to the model, fields among
+        them on its grid. ``grid`` is needed for tokens on two or more axes."""
+        plain = self.layout == "first" and not args and not options
+        if not plain:
+            shape = grid_of_inputs((x,), {}, len(self.resolution), self.layout, grid)
+            x, args, options = self._taken((x, args, options), shape, self.resolution, self.restrict)
+        else:
+            shape = spatial_shape(x, len(self.resolution))
+            x = carry(x, self.resolution, self.placements, self.restrict)
+        y = self.model(x, *args, **options)
+        if isinstance(y, Tensor) and self.layout == "first":
+            return carry(y, shape, self.placements, self.interpolate) if y.ndim == len(shape) + 2 else y
+        return self._taken(y, self.resolution, shape, self.interpolate)
+
+    def _taken(self, value: Any, old: Shape, new: Shape, method: str) -> Any:
+        return regridded(value, old, new, self.placements, self.layout, method)
 
     def extra_repr(self) -> str:
         """The grid and the ways."""
         return f"resolution={self.resolution}, placement={self.placements}, restrict={self.restrict!r}"
 
 
-class Detailed(nn.Module):
-    r"""An anchored model, corrected to agree with its native run at the training grid's nodes.
-
-    .. math:: y = A x + P\,(A\,R x - R\,A x)
-
-    A is the anchored model, which at the training grid is the model as trained; R and P are those of
-    :func:`at_native`. On the nodes of the training grid y is the native run's value, between them it has the
-    anchored run's detail.
-
-    >>> import torch
-    >>> from quadnorm.adapt import anchor
-    >>> model = nn.Sequential(nn.Conv1d(1, 4, 1), nn.GroupNorm(1, 4), nn.GELU(), nn.Conv1d(4, 1, 1))
-    >>> fixed = anchor(model, 9, detail=True)
-    >>> x = torch.randn(2, 1, 17)
-    >>> torch.allclose(fixed(x)[..., ::2], model(x[..., ::2]), atol=1e-6)
-    True
-    """
-
-    def __init__(
-        self, model: nn.Module, resolution: Shape, placements: tuple[str, ...], restrict: str = "cubic"
-    ) -> None:
-        super().__init__()
-        self.model = model
-        self.resolution, self.placements, self.restrict = resolution, placements, restrict
-
-    @property
-    def anchor_report(self) -> Any:
-        """What was anchored."""
-        return self.model.anchor_report
-
-    def forward(self, x: Tensor, *args: Any, **options: Any) -> Tensor:
-        """(B, C, *spatial) → (B, C', *spatial); further arguments go to the model."""
-        shape = spatial_shape(x, len(self.resolution))
-        y: Tensor = self.model(x, *args, **options)
-        if not torch.compiler.is_compiling() and shape == self.resolution:
-            return y
-        native = self.model(carry(x, self.resolution, self.placements, self.restrict), *args, **options)
-        correction = native - carry(y, self.resolution, self.placements)
-        return y + carry(correction, shape, self.placements)
-
-    def extra_repr(self) -> str:
-        """The grid."""
-        return f"resolution={self.resolution}, placement={self.placements}"
-
-
 def spatial_shape(x: Tensor, d: int) -> Shape:
     """The grid of x (B, C, *spatial)."""
     if x.ndim != d + 2:
-        raise ValueError(f"expected (B, C, *spatial) with {d} spatial axes, got shape {tuple(x.shape)}")
+        raise ValueError(
+            f"expected (B, C, *spatial) with {d} spatial axes, got shape {tuple(x.shape)}; layout='last' is for "
+            "(B, *spatial, C), layout='tokens' for (B, N, C)"
+        )
     return tuple(x.shape[2:])

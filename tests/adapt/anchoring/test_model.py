@@ -130,7 +130,7 @@ def test_pickle_in_a_process_that_knows_only_quadnorm(tmp_path):
 
     models = [
         anchor(small(), 17),
-        anchor(FNO(width=4, modes=3, layers=1), 17, detail=True),
+        anchor(ClassicFNO(3), 17, force=True),
         convert(small(), "quad")[0],
         anchor(GalerkinTransformer(width=8, heads=2, layers=1, norm="blend"), 17),
         anchor(nn.Sequential(nn.Conv2d(1, 2, 1), nn.RMSNorm((2, 17, 17)), nn.LayerNorm((17, 17))), 17),
@@ -145,7 +145,7 @@ def test_pickle_in_a_process_that_knows_only_quadnorm(tmp_path):
         "print(models[0].anchor_report.title)\n"
     )
     run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert "2 modules anchored" in run.stdout
+    assert "2 sums anchored" in run.stdout
     for model, y in zip(models, torch.load(tmp_path / "out.pt"), strict=True):
         assert torch.allclose(model(x), y, atol=1e-6)
 

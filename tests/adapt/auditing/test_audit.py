@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import quadnorm
-from quadnorm.adapt import anchor, at_native, audit
+from quadnorm.adapt import anchor, at_native, audit, extend
 from quadnorm.adapt.auditing.commute import Restriction
 from quadnorm.operators import FNO, GalerkinTransformer, Transolver
 from tests.adapt.fields import smooth
@@ -109,7 +109,7 @@ def test_recommendation_from_targets():
     """Truths made by each way in turn: the audit must find the one that made them."""
     torch.manual_seed(0)
     model = FNO(width=6, modes=3, layers=1).double().requires_grad_(False)
-    ways = {"anchor": anchor(model, 9), "at_native": at_native(model, 9), "detail": anchor(model, 9, detail=True)}
+    ways = {"anchor": anchor(model, 9), "at_native": at_native(model, 9), "extend": extend(model, 9)}
 
     def field(n):  # with scales that the training grid misses
         r = torch.arange(n, dtype=torch.float64) / (n - 1)

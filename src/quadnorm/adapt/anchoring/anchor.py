@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from math import prod
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.anchoring import (
-    rules,  # their import fills the table of rules
-)
+from quadnorm.adapt.anchoring import attention, rules  # noqa: F401  # their import fills the table of rules
+from quadnorm.adapt.anchoring.by_calls import with_calls
 from quadnorm.adapt.anchoring.calls import NO_SUMS, tensors
+from quadnorm.adapt.anchoring.drift import drifts
 from quadnorm.adapt.anchoring.registry import Outcome, Place, apply_rule, left, rule_for
 from quadnorm.adapt.anchoring.torch_modules import OverGrid
 from quadnorm.adapt.anchoring.trace import Example, Trace, call, guess_examples, scratch, trace
-from quadnorm.adapt.models import check_module, copied, model_grid, replaced
+from quadnorm.adapt.calls.examples import Probe, make_probe
+from quadnorm.adapt.calls.plan import CannotFollowError
+from quadnorm.adapt.models import check_module, copied, model_grid, own_placement, replaced
+from quadnorm.adapt.placing import example_and_placement, tie
 from quadnorm.adapt.report import AnchorReport
 from quadnorm.measures import Anchored, Measure
 from quadnorm.measures.base import Shape
@@ -28,9 +32,10 @@ def anchor(
     resolution: int | Sequence[int],
     placement: str | Sequence[str] | None = None,
     *,
-    example: Example | None = None,
-    detail: bool = False,
+    example: Any = None,
+    layout: str | None = None,
     share: bool = False,
+    force: bool = False,
 ) -> nn.Module:
     r"""A copy of a trained model whose every spatial sum runs under the measure of its training grid.
 
@@ -42,11 +47,14 @@ def anchor(
     and on another grid counting is another measure, at distance O(h). The copy keeps the measure: at ``resolution``
     its outputs are the model's, elsewhere they differ from them by O(h²). Nothing is trained.
 
-    Anchored are PyTorch's GroupNorm, InstanceNorm, LayerNorm and RMSNorm over space, global average pools, and
-    softmax attention between the grid's samples; everything that
-    owns a ``measure``, such as this package's norms, spectral convolutions, attention and operators;
-    neuraloperator's norms and spectral convolutions; and what :func:`register_anchor` teaches.
-    ``copy.anchor_report`` says what was anchored, what was not, and why: ``print`` it.
+    Modules that are known are anchored by rules: PyTorch's norms over space, global average pools and attention;
+    everything that owns a ``measure``, such as this package's norms, spectral convolutions, attention and operators;
+    neuraloperator's norms and spectral convolutions; and what :func:`register_anchor` teaches. Everything else is
+    anchored by its calls, seen as they happen: ``torch.fft``, reductions, norms, products and attention over samples,
+    whatever form they are written in; padding by samples keeps its length in space. The copy is then an
+    :class:`quadnorm.adapt.AnchoredCalls`, which runs the model under a mode and does not compile.
+    ``copy.anchor_report`` says what was anchored, what was not, and why, and how far the output drifts on a finer grid
+    as it is, anchored, extended (:func:`quadnorm.extend`) and at the training grid: ``print`` it.
 
     Args:
         model: any module; it is not touched. The copy keeps hooks, mode, dtype, device, and modules that are shared
@@ -57,27 +65,37 @@ def anchor(
             periodic axes counting already is the integral, and nothing changes.
         example: an input at the training resolution: a tensor, a tuple of arguments or a dict of keyword arguments.
             It is run once to see the grid in each module (in U-shaped models they differ), to find sums outside of
-            modules, and to compare the copy with the model. By default random numbers are tried; the report says if
-            that did not work.
-        detail: return :class:`quadnorm.adapt.Detailed`, which corrects the anchored output on a new grid so that it
-            agrees with the native run at the training grid's own nodes.
+            modules, and to compare the copy with the model. Or a function of the resolution that gives such inputs,
+            or pairs of input and target: then the data itself says where its samples lie, and a contradiction with
+            ``placement`` is an error. By default random numbers are tried; where they do not
+            work, an example is needed.
+        layout: where the channels of fields are, as for :func:`quadnorm.extend`; default what fits the example.
         share: share the parameters with the model instead of copying them.
+        force: return the copy also where anchoring makes the drift on a smooth input larger, which is an error
+            otherwise.
 
     >>> model = nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(1, 4), nn.GELU(), nn.Conv2d(4, 1, 1))
     >>> fixed = anchor(model, 17)
     >>> x = torch.randn(2, 1, 17, 17)
     >>> torch.equal(fixed(x), model(x))
     True
-    >>> print(fixed.anchor_report)
-    anchored at 17×17, endpoint samples: 1 module anchored, 0 left
+    >>> print(fixed.anchor_report)  # doctest: +ELLIPSIS
+    anchored at 17×17, endpoint samples: 1 sum anchored, 0 left
     module  kind       action    why
     ------  ---------  --------  -------------------
     1       GroupNorm  anchored  counting → anchored
     note: compared with the model on random input at 17×17: equal to 0.0e+00 of the largest output
+    note: drift from 17×17 to 33×33 on a smooth input: as it is ..., anchor ..., extend ..., at_native 0.0e+00; take ...
     """
     check_module(model, "anchor")
     sizes, names = model_grid(model, resolution, placement)
+    example, placed, check = example_and_placement(example, sizes, placement, own_placement(model, len(sizes)))
+    names = placed or names
     made, report, note, tried = examined(model, sizes, names, example, share)
+    if tried is None:
+        raise ValueError(note)
+    probe = make_probe(model, sizes, names, tried, layout, lambda arguments: None)
+    made = by_calls(made, probe, report)
     if not report.changed and not report.unchanged:
         others = "\n".join(f"  {e.name or '(model)'} ({e.kind}): {e.why}" for e in report.left)
         raise ValueError(
@@ -88,14 +106,32 @@ def anchor(
     grid = "×".join(map(str, sizes))
     n, m = len(report.changed), len(report.left)
     where = names[0] if len(set(names)) == 1 else ", ".join(names)
-    report.title = f"anchored at {grid}, {where} samples: {n} module{'s' * (n != 1)} anchored, {m} left"
-    report.notes.append(note if tried is None else _compare(model, made, tried, note))
+    report.title = f"anchored at {grid}, {where} samples: {n} sum{'s' * (n != 1)} anchored, {m} left"
+    report.notes.append(_compare(model, made, tried, note))
+    measured = drifts(model, made, probe)
+    if measured is not None:
+        report.notes.append(str(measured))
+        if measured.worse and not force:
+            raise ValueError(
+                f"anchoring makes this model worse: {measured}. quadnorm.{measured.take.split(',')[0]} does not; "
+                f"force=True anchors all the same\n{report}"
+            )
+    if check is not None:
+        report.notes.append(f"placement, from the data: {check}" + (f"; {tie(names)}" if tie(names) else ""))
     made.anchor_report = report  # type: ignore[assignment]
-    if detail:
-        from quadnorm.adapt.native import Detailed
-
-        return Detailed(made, sizes, names)
     return made
+
+
+def by_calls(model: nn.Module, probe: Probe, report: AnchorReport) -> nn.Module:
+    """Anchor the model's own calls too, where they can be followed."""
+    before = list(report.entries)
+    try:
+        report.entries = [e for e in before if not e.kind.startswith("call ")]
+        return with_calls(model, probe, report)
+    except CannotFollowError as error:
+        report.entries = before
+        report.notes.append(f"calls outside of modules could not be followed: {error}")
+        return model
 
 
 def examined(

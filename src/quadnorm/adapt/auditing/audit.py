@@ -10,14 +10,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.anchoring.anchor import anchored_parts, examined
+from quadnorm.adapt.anchoring.anchor import anchored_parts, by_calls, examined
 from quadnorm.adapt.anchoring.trace import scratch
+from quadnorm.adapt.auditing.call_gaps import call_gaps
 from quadnorm.adapt.auditing.commute import Restriction, relative, run
 from quadnorm.adapt.auditing.report import Audit, Row
-from quadnorm.adapt.models import check_module, model_grid
-from quadnorm.adapt.native import AtNative, Detailed
+from quadnorm.adapt.calls.examples import Probe
+from quadnorm.adapt.calls.plan import CannotFollowError
+from quadnorm.adapt.calls.table import KINDS
+from quadnorm.adapt.extending.extended import Extended
+from quadnorm.adapt.models import check_module, model_grid, own_placement
+from quadnorm.adapt.native import AtNative
+from quadnorm.adapt.placing import seen_placement, settled_placement
 from quadnorm.adapt.report import AnchorReport
-from quadnorm.carry.gridcheck import GridCheck, check_grid
 from quadnorm.carry.grids import carry
 from quadnorm.measures.base import Shape
 
@@ -71,6 +76,8 @@ def audit(
     inputs, targets = _inputs(make_input, resolutions)
     grids: list[Shape] = [tuple(x.shape[2:]) for x in inputs.values()]
     sizes, names = model_grid(model, grids[0], placement)
+    check = seen_placement(list(inputs.values()))
+    names = settled_placement(check, placement, len(sizes), own_placement(model, len(sizes))) or names
     native, finest = next(iter(inputs.values())), max(inputs.values(), key=lambda x: x.shape[2:].numel())
     trial = scratch(model)
     reference = run(trial, native).outputs
@@ -78,10 +85,15 @@ def audit(
     orders = _orders(trial, list(inputs.values()), grids, names, gaps.introduced)
     fixed, report = _try_anchor(model, sizes, names, native)
     rows = _rows(model, gaps.introduced, gaps.cumulative, orders, report)
+    extended = _try_extend(trial, sizes, names, native)
+    if extended is not None:
+        _add_calls(rows, extended, report, finest)
     totals = {"as it is": _totals(trial, inputs.values(), sizes, names)}
     # One more experiment: the same input without what lies between the training grid's samples.
     smooth = carry(carry(finest, sizes, names), tuple(finest.shape[2:]), names)
     smoothed = None
+    if extended is not None:
+        totals["extended"] = _totals(extended, inputs.values(), sizes, names)
     if fixed is not None:
         totals["anchored"] = _totals(scratch(fixed), inputs.values(), sizes, names)
         smoothed = _totals(scratch(fixed), [native, smooth], sizes, names)[1]
@@ -92,10 +104,10 @@ def audit(
         spacings=[_spacing(g, names) for g in grids],
         rows=rows,
         totals=totals,
-        errors=_errors(trial, fixed, sizes, names, restrict, inputs, targets) if targets else {},
+        errors=_errors(trial, fixed, extended, sizes, names, restrict, inputs, targets) if targets else {},
         left=report.left,
         floor=ROUNDING.get(finest.dtype, 1e-2),
-        grid=_grid_check(inputs, names),
+        grid=check,
         detail=relative(smooth, finest),
         smoothed=smoothed,
     )
@@ -139,7 +151,34 @@ def _try_anchor(
     model: nn.Module, sizes: Shape, names: tuple[str, ...], x: Tensor
 ) -> tuple[nn.Module | None, AnchorReport]:
     fixed, report, _, _ = examined(model, sizes, names, x, share=True)
+    fixed = by_calls(fixed, Probe(((x,), {}), "first", sizes, names, "the training input"), report)
     return (fixed if report.changed else None), report
+
+
+def _try_extend(model: nn.Module, sizes: Shape, names: tuple[str, ...], x: Tensor) -> Extended | None:
+    extended = Extended(model, sizes, names, "first", "cubic")
+    try:
+        extended.plan((x,), {})
+    except CannotFollowError:
+        return None
+    return extended
+
+
+def _add_calls(rows: list[Row], extended: Extended, report: AnchorReport, x: Tensor) -> None:
+    """A row for each function that mixes samples outside of modules that have a row as such."""
+    known = frozenset(e.name for e in report if not e.kind.startswith("call "))
+    calls = {(e.name, e.kind): e for e in report if e.kind.startswith("call ")}
+    gaps = call_gaps(extended.model, extended.plan((x,), {}), (x,), {}, tuple(x.shape[2:]), frozenset())
+    for (where, name), gap in gaps.items():
+        if where in known:
+            continue
+        entry = calls.get((where, f"call {name}"))
+        action, why = (entry.action, entry.why) if entry else ("left", KINDS[name].why if name in KINDS else "")
+        cause = KINDS[name].why if name in KINDS else why
+        rows.append(Row(name=where, kind=f"call {name}", introduced=gap, action=action, why=cause))
+        for row in rows:
+            if row.name == where and not row.kind.startswith("call ") and not row.action:
+                row.container = True
 
 
 def _orders(
@@ -209,7 +248,7 @@ def _intervene(
     rows: list[Row], model: nn.Module, report: AnchorReport, sizes: Shape, names: tuple[str, ...], x0: Tensor, x: Tensor
 ) -> None:
     """Fill in ``alone`` and ``fixed`` of every row that can be anchored."""
-    units = {e.name for e in report.changed}
+    units = {e.name for e in report.changed if not e.kind.startswith("call ")}
 
     def discrepancy(only: set[str]) -> float:
         made = scratch(anchored_parts(model, sizes, names, x0, only))
@@ -225,6 +264,7 @@ def _intervene(
 def _errors(
     model: nn.Module,
     fixed: nn.Module | None,
+    extended: nn.Module | None,
     sizes: Shape,
     names: tuple[str, ...],
     restrict: str,
@@ -236,8 +276,8 @@ def _errors(
     if fixed is not None:
         ways["anchor"] = scratch(fixed)
     ways["at_native"] = AtNative(model, sizes, names, restrict)
-    if fixed is not None:
-        ways["detail"] = Detailed(scratch(fixed), sizes, names, restrict)
+    if extended is not None:
+        ways["extend"] = Extended(model, sizes, names, "first", restrict)
     errors: dict[str, list[float]] = {}
     with torch.no_grad():
         for way, m in ways.items():
@@ -246,11 +286,3 @@ def _errors(
                 gap, size = (t.flatten(1).norm(dim=1) for t in (m(inputs[n]) - y, y))
                 errors[way].append(float((gap / size).mean()))
     return errors
-
-
-def _grid_check(inputs: dict[Resolution, Tensor], names: tuple[str, ...]) -> GridCheck | None:
-    fields = sorted(inputs.values(), key=lambda x: x.shape[2:].numel())
-    try:
-        return check_grid(fields[0], fields[-1], names)
-    except ValueError:  # grids that are not finer on every axis do not tell
-        return None

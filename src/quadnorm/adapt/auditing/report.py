@@ -22,7 +22,7 @@ LEGEND = """\
 HOW = {
     "anchor": "quadnorm.anchor(model, {grid})",
     "at_native": "quadnorm.at_native(model, {grid})",
-    "detail": "quadnorm.anchor(model, {grid}, detail=True)",
+    "extend": "quadnorm.extend(model, {grid})",
 }
 
 
@@ -44,7 +44,7 @@ class Row:
     @property
     def cause(self) -> str:
         """What makes the module depend on the resolution, as far as its type tells."""
-        if self.action == "left":
+        if self.action == "left" or self.kind.startswith("call "):
             return self.why
         if self.action != "anchored":
             if self.container:
@@ -154,17 +154,18 @@ class Audit:
 
     @property
     def recommendation(self) -> str:
-        """One of ``anchor``, ``at_native``, ``detail`` or ``nothing``, with the evidence."""
+        """One of ``anchor``, ``extend``, ``at_native`` or ``nothing``, with the evidence."""
         raw = self.totals["as it is"]
         if max(raw) <= self.floor:
             return "nothing: the output does not depend on the resolution"
         if self.errors:
             return self._by_errors()
         if "anchored" not in self.totals:
-            return "at_native: nothing in the model can be anchored"
+            choice = "extend" if "extended" in self.totals else "at_native"
+            return f"{choice}: nothing in the model can be anchored"
         a, b = max(raw), max(self.totals["anchored"])
         words = f"the discrepancy from the training grid falls from {a:.2%} to {b:.2%}"
-        choice = "anchor" if b < a / 2 else "at_native"
+        choice = "anchor" if b < a / 2 else "extend" if "extended" in self.totals else "at_native"
         return f"{choice}: anchored, {words}; give targets to compare errors"
 
     def _by_errors(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from quadnorm.adapt.calls.signatures import bound
+from quadnorm.adapt.calls.watch import TENSOR
 
 if TYPE_CHECKING:
     from quadnorm.adapt.calls.plan import Call
@@ -35,7 +36,7 @@ def _pad(given: dict[str, Any], ndim: int) -> dict[int, int]:
 def _slices(given: dict[str, Any], ndim: int) -> dict[int, int]:
     index = given.get("index")
     items = list(index) if isinstance(index, tuple) else [index]
-    if any(item is None for item in items):  # a tensor index, or a new axis
+    if any(item is None or item is TENSOR for item in items):
         return {}
     if Ellipsis in items:
         at = items.index(Ellipsis)
@@ -45,15 +46,6 @@ def _slices(given: dict[str, Any], ndim: int) -> dict[int, int]:
         for dim, item in enumerate(items)
         if isinstance(item, slice) and isinstance(item.start, int) and item.start > 0
     }
-
-
-def _convolution(given: dict[str, Any], ndim: int) -> dict[int, int]:
-    padding = given.get("padding", 0)
-    d = ndim - 2
-    if isinstance(padding, str):
-        return {}
-    pads = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * d
-    return {2 + k: int(p) - 1 for k, p in enumerate(pads)} if len(pads) == d else {}
 
 
 READERS = {"pad": _pad, "getitem": _slices}

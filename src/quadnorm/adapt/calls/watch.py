@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from quadnorm.adapt.calls.live import Live, opaque_modules, without_fast_paths
 from quadnorm.adapt.calls.names import writes
+from quadnorm.adapt.calls.table import ARITHMETIC
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.measures.base import Shape
 
@@ -50,7 +51,12 @@ class Watch(Live):
         given = tensors((args, kwargs))
         live = tuple(self.is_live(t) for t in given)
         shapes = tuple(tuple(t.shape) for t in given)
-        result = func(*args, **kwargs)
+        try:
+            result = func(*args, **kwargs)
+        except RuntimeError:
+            result = stand_in(name, args, kwargs, live)
+            if result is None:
+                raise
         if counted(func, result):
             constants = tuple(None if a else t.detach() for a, t in zip(live, given, strict=True))
             returned = tuple(tuple(t.shape) for t in tensors(result))
@@ -77,15 +83,36 @@ class Watch(Live):
         self.run.calls.append(Seen("module", name, False, live, shapes, returned, (None,) * len(live), (), {}))
 
 
+def stand_in(name: str, args: Any, kwargs: Any, live: tuple[bool, ...]) -> Tensor | None:
+    """Zeros of the result's shape for a call that holds the training grid's size: a norm's ``normalized_shape``, a
+    learned field that is added. None for other calls."""
+    given = tensors((args, kwargs))
+    if name in ("layer_norm", "rms_norm"):
+        return torch.zeros_like(given[0])
+    if name in ARITHMETIC and len(given) == 2 and live[0] != live[1]:
+        return torch.zeros_like(given[0] if live[0] else given[1])
+    return None
+
+
 def counted(func: Any, result: Any) -> bool:
     """Whether a call takes part in the order of calls: it returns tensors, or writes into one."""
     return writes(func) or bool(tensors(result))
 
 
+class _Tensor:
+    """Stands where a tensor was among the arguments."""
+
+    def __repr__(self) -> str:
+        return "tensor"
+
+
+TENSOR = _Tensor()
+
+
 def plain(value: Any) -> Any:
     """The nested value with tensors left out, for comparison from run to run."""
     if isinstance(value, Tensor):
-        return None
+        return TENSOR
     if isinstance(value, (tuple, list)):
         return tuple(plain(v) for v in value)
     if isinstance(value, dict):

@@ -30,7 +30,7 @@ class Extended(nn.Module):
         self.resolution, self.placements, self.layout, self.restrict = resolution, placements, layout, restrict
         self._plans: dict[Any, Plan] = {}
 
-    @torch.compiler.disable
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, *args: Any, grid: Shape | None = None, **kwargs: Any) -> Any:
         """The model's arguments on any grid; ``grid`` is needed for tokens on two or more axes."""
         shape = grid_of_inputs(args, kwargs, len(self.resolution), self.layout, grid)

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from quadnorm.adapt.calls.forms import moving
+from quadnorm.adapt.calls.table import ARITHMETIC
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.adapt.extending.steps import Step
 
@@ -36,6 +37,21 @@ def _carries(step: Step, slot: int) -> bool:
     return all(f.on_grid for f in step.call.given[slot] if f.moves)
 
 
+def _learned(step: Step, t: Tensor) -> Tensor:
+    """A field with one value for each training sample, at the new nodes, where it meets samples of the new grid."""
+    if step.call.name not in ARITHMETIC or t.ndim == 0:
+        return t
+    given = tensors((step.args, step.kwargs))
+    for x, forms, live in zip(given, step.call.given, step.call.live, strict=True):
+        if not live or x.ndim < t.ndim:
+            continue
+        for back in range(-t.ndim, 0):
+            f = forms[back]
+            if f.on_grid and t.shape[back] == f.size(step.nodes.native) != x.shape[back] and t.shape[back] != 1:
+                t = step.nodes.carry(t, back, f)
+    return t
+
+
 def run_fitted(step: Step, is_live: Callable[[Tensor], bool]) -> Any:
     """The call itself, with constants brought to the training nodes where a live argument already is (scores against
     native keys meet a mask of the whole grid)."""
@@ -44,7 +60,12 @@ def run_fitted(step: Step, is_live: Callable[[Tensor], bool]) -> Any:
     replaced = {}
     for slot, t in enumerate(given):
         forms = step.call.given[slot]
-        if step.call.live[slot] or not moving(forms):
+        if step.call.live[slot]:
+            continue
+        if not moving(forms):
+            y = _learned(step, t)
+            if y is not t:
+                replaced[id(t)] = y
             continue
         y = t
         for dim, f in enumerate(forms):

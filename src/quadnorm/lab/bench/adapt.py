@@ -1,19 +1,23 @@
-"""What anchoring costs: forward passes of anchored models against the models as they were."""
+"""What anchoring and extending cost: forward passes against the models as they were."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-from quadnorm.adapt import anchor, at_native
+from quadnorm.adapt import anchor, at_native, extend
 from quadnorm.lab.bench.timing import Row, interleaved, row
 from quadnorm.operators import FNO, GalerkinTransformer, Transolver
 
 
 def run(scale: float = 1.0, repeats: int = 11) -> list[Row]:
-    """Forward at 257² (times ``scale``) of models of 33²: anchored, and at the training grid, against as trained."""
+    """Forward at 257² (times ``scale``) of models of 33²: anchored, extended, at the training grid; against as trained.
+
+    An extended model runs natively too; its row has the forward as trained and the native run as its peer.
+    """
     n = max(17, round(256 * scale) + 1)
     torch.manual_seed(0)
     models: dict[str, nn.Module] = {
@@ -21,6 +25,8 @@ def run(scale: float = 1.0, repeats: int = 11) -> list[Row]:
         "FNO, InstanceNorm": FNO(norm="instance"),
         "GalerkinTransformer": GalerkinTransformer(),
         "Transolver": Transolver(),
+        "FNO of torch.fft calls": FourierCalls(),
+        "FNO of torch.fft calls, padded": FourierCalls(padding=9),
     }
     theirs = _neuralop()
     if theirs is not None:
@@ -33,9 +39,16 @@ def run(scale: float = 1.0, repeats: int = 11) -> list[Row]:
 
 def _compare(name: str, model: nn.Module, n: int, repeats: int) -> list[Row]:
     x = torch.randn(2, 1, n, n)
-    ways = {"as trained": model, "anchored": anchor(model, 33), "at the training grid": at_native(model, 33)}
+    native = torch.randn(2, 1, 33, 33)
+    ways = {
+        "as trained": model,
+        "anchored": anchor(model, 33, force=True),  # random weights: what it costs, not what it helps
+        "extended": extend(model, 33),
+        "at the training grid": at_native(model, 33),
+        "native run": lambda _: model(native),
+    }
 
-    def forward(m: nn.Module) -> Any:
+    def forward(m: Any) -> Any:
         with torch.no_grad():
             return m(x)
 
@@ -46,7 +59,41 @@ def _compare(name: str, model: nn.Module, n: int, repeats: int) -> list[Row]:
     return [
         row(f"{name}, {way}", f"2×1×{n}×{n}", seconds[way], f"{name} as trained", peer)
         for way in ("anchored", "at the training grid")
+    ] + [
+        row(
+            f"{name}, extended",
+            f"2×1×{n}×{n}",
+            seconds["extended"],
+            f"{name} as trained, and natively",
+            peer + seconds["native run"],
+        )
     ]
+
+
+class FourierCalls(nn.Module):
+    """A Fourier neural operator as most people write it: ``torch.fft``, InstanceNorm, padding in samples."""
+
+    def __init__(self, width: int = 32, modes: int = 12, layers: int = 4, padding: int = 0) -> None:
+        super().__init__()
+        self.modes, self.padding = modes, padding
+        self.lift, self.head = nn.Conv2d(1, width, 1), nn.Conv2d(width, 1, 1)
+        self.skip = nn.ModuleList(nn.Conv2d(width, width, 1) for _ in range(layers))
+        self.norm = nn.InstanceNorm2d(width)
+        kernel = torch.randn(layers, 2, width, width, modes, modes, dtype=torch.cfloat) / width
+        self.kernel = nn.Parameter(kernel)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, 1, H, W) → (B, 1, H, W)."""
+        m, (h, w) = self.modes, x.shape[-2:]
+        v = F.pad(self.lift(x), [0, self.padding, 0, self.padding])
+        for skip, (low, high) in zip(self.skip, self.kernel, strict=True):
+            spectrum = torch.fft.rfft2(v)
+            out = torch.zeros_like(spectrum)
+            out[:, :, :m, :m] = torch.einsum("bixy,ioxy->boxy", spectrum[:, :, :m, :m], low)
+            out[:, :, -m:, :m] = torch.einsum("bixy,ioxy->boxy", spectrum[:, :, -m:, :m], high)
+            v = F.gelu(self.norm(torch.fft.irfft2(out, s=v.shape[-2:])) + skip(v))
+        y: Tensor = self.head(v[..., :h, :w])
+        return y
 
 
 def _neuralop() -> nn.Module | None:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm._files import write_atomic
-from quadnorm.adapt import anchor, at_native
+from quadnorm.adapt import anchor, at_native, extend
 from quadnorm.training import Normalised, TrainConfig, evaluate_model, load_model, relative_l2, train
 from quadnorm.training.data import samples
 
@@ -37,7 +37,7 @@ WAYS: dict[str, Callable[[nn.Module], nn.Module]] = {
     "as trained": lambda m: m,
     "anchored": lambda m: anchor(m, 33, "endpoint"),
     "native, upsampled": lambda m: at_native(m, (33, 33), "endpoint"),
-    "anchored with native values": lambda m: anchor(m, 33, "endpoint", detail=True),
+    "extended": lambda m: extend(m, 33, "endpoint"),
 }
 GRIDS = (33, 65, 129, 257)
 

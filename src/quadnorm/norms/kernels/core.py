@@ -44,7 +44,8 @@ def normalize(
             return dispatch.forward(_flat(x), w, weight, bias, groups, eps, centre)[0].reshape(x.shape)
         plain: Tensor = _Plain.apply(x, w, weight, bias, groups, eps, centre)  # type: ignore[no-untyped-call]
         return plain
-    return norm(x, w, weight, bias, groups, eps, centre)[0]
+    through_op: Tensor = norm(x, w, weight, bias, groups, eps, centre)[0]
+    return through_op
 
 
 def _needs_formula(*tensors: Tensor | None) -> bool:

@@ -51,7 +51,7 @@ class Summing(Aligned):
         if native:
             step = fields.with_native_fields(step, native)  # type: ignore[assignment]
         row = row_of(step)
-        return step.run() if row is None else row.replay(step)
+        return fields.run_fitted(step, self.is_live) if row is None else row.replay(step)
 
     def _passed(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         result = func(*args, **kwargs)
@@ -88,7 +88,7 @@ class AnchoredCalls(nn.Module):
         self.resolution, self.placements, self.layout = resolution, placements, layout
         self._plans: dict[Any, Plan] = {}
 
-    @torch.compiler.disable
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, *args: Any, grid: Shape | None = None, **kwargs: Any) -> Any:
         """The model's arguments on any grid; ``grid`` is needed for tokens on two or more axes."""
         shape = grid_of_inputs(args, kwargs, len(self.resolution), self.layout, grid)

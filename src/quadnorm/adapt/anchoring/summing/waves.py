@@ -50,7 +50,7 @@ def _forward(step: Step) -> Tensor:
     x = step.given["input"]
     forms, native = step.forms(x), _native_lengths(step, dims, False)
     sizes = waves.lengths(step, dims)
-    X = x
+    X: Tensor = x
     for at in reversed(range(len(dims))):
         d, n0, f = dims[at], native[at], forms[dims[at]]
         last = half and at == len(dims) - 1

@@ -1,0 +1,71 @@
+"""Sums in a model's own calls: which there are, which can be anchored, and the model that does it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from quadnorm.adapt.anchoring.summing.model import AnchoredCalls, row_of
+from quadnorm.adapt.anchoring.summing.weights import Counted, Weighted
+from quadnorm.adapt.calls.contractions import PRODUCTS
+from quadnorm.adapt.calls.examples import Probe
+from quadnorm.adapt.calls.plan import Plan
+from quadnorm.adapt.calls.watch import counted
+from quadnorm.adapt.extending.listing import what_becomes
+from quadnorm.adapt.extending.modes import Aligned, run_under
+from quadnorm.adapt.extending.steps import Step
+from quadnorm.adapt.report import AnchorReport
+
+STILL = "on cell-centred and periodic axes counting is already the integral"
+LEFT = "; no measure to set: left as it is, quadnorm.extend takes its native result"
+
+
+class _Listing(Aligned):
+    """The run on the training grid, with a line for each call that mixes samples."""
+
+    def __init__(self, plan: Plan, still: bool) -> None:
+        super().__init__(plan, plan.nodes(plan.native))
+        self.counted = Counted(plan.native, plan.native, plan.placements, plan.origins)
+        self.still = still
+        self.lines: dict[tuple[str, str, str, str], int] = {}
+
+    def on_call(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        result = func(*args, **kwargs)
+        if not counted(func, result):
+            return result
+        call = self.next_call(name)
+        row = row_of(Weighted(call, func, args, kwargs, self.counted))
+        if row is not None:
+            self._add(call.where, name, *(("unchanged", STILL) if self.still else (row.action, row.why)))
+        else:
+            pairs = name in PRODUCTS and not call.lost  # scores: no sum over samples is taken yet
+            outcome = None if pairs else what_becomes(Step(call, func, args, kwargs, self.nodes, result=result))
+            if outcome is not None:
+                why = outcome[1].split(":")[0]
+                self._add(call.where, name, "left", why + LEFT)
+        return result
+
+    def _add(self, *line: str) -> None:
+        where, name, action, why = line
+        key = (where, name.removeprefix("quadnorm."), action, why)
+        self.lines[key] = self.lines.get(key, 0) + 1
+
+
+def with_calls(model: nn.Module, probe: Probe, report: AnchorReport) -> nn.Module:
+    """The model, wrapped if calls of its own can be anchored; adds a line to the report for each call that mixes."""
+    opaque = frozenset(
+        e.name for e in report if e.action in ("anchored", "unchanged") and not e.kind.startswith("call ")
+    )
+    if "" in opaque:
+        return model
+    wrapped = AnchoredCalls(model, probe.resolution, probe.placements, probe.layout, opaque)
+    plan = wrapped.plan(*probe.arguments, probe.resolution)
+    still = all(p in ("cell", "periodic") for p in probe.placements) and not plan.jumps and not plan.origins
+    listing = _Listing(plan, still)
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        run_under(model, listing, *probe.arguments, opaque)
+    for (where, name, action, why), times in listing.lines.items():
+        report.add(where, f"call {name}", action, why + (f" ({times} times)" if times > 1 else ""))
+    return wrapped if any(action == "anchored" for _, _, action, _ in listing.lines) else model

@@ -1,0 +1,79 @@
+"""How far the ways to run a model drift from its native run, on a smooth probe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from quadnorm.adapt.anchoring.trace import scratch
+from quadnorm.adapt.calls.drift import at_training_nodes, relative_gap
+from quadnorm.adapt.calls.examples import Probe
+from quadnorm.adapt.calls.plan import CannotFollowError, refinements
+from quadnorm.adapt.calls.trees import tensors
+from quadnorm.adapt.extending.extended import Extended
+from quadnorm.measures.base import Shape
+
+
+@dataclass(frozen=True)
+class Drifts:
+    """Relative differences from the native run at its nodes, by way; nan where a way does not run."""
+
+    shape: Shape
+    native: Shape
+    ways: dict[str, float]
+    refused: str = ""  # why the model cannot be extended
+
+    @property
+    def take(self) -> str:
+        """The way to take."""
+        if "extend" not in self.ways:
+            return "at_native" if not self.ways.get("anchor", 1.0) < 0.1 * self.ways["as it is"] else "anchor"
+        good = self.ways.get("anchor", float("nan")) < max(0.1 * self.ways["as it is"], 1e-4)
+        return "extend, or anchor where the new grid's input holds more than the training grid's" if good else "extend"
+
+    @property
+    def worse(self) -> bool:
+        """Whether anchoring makes it worse."""
+        before, after = self.ways.get("as it is", float("nan")), self.ways.get("anchor", float("nan"))
+        return after > 1.02 * before + 1e-6
+
+    def __str__(self) -> str:
+        grids = " to ".join("×".join(map(str, g)) for g in (self.native, self.shape))
+        values = ", ".join(f"{way} {v:.1e}" for way, v in self.ways.items())
+        why = f" (extend refuses: {self.refused})" if self.refused else ""
+        return f"drift from {grids} on a smooth input: {values}{why}; take {self.take}"
+
+
+def drifts(model: nn.Module, anchored: nn.Module | None, probe: Probe) -> Drifts | None:
+    """Measure all ways on a grid that contains the training grid; None if the model says nothing there."""
+    shape: Shape = tuple(refinements(p, n)[0] for n, p in zip(probe.resolution, probe.placements, strict=True))
+    trial = scratch(model)
+    extended = Extended(trial, probe.resolution, probe.placements, probe.layout, "cubic")
+    native_arguments, arguments = probe.smooth(probe.resolution), probe.smooth(shape)
+    options: dict[str, Any] = {"grid": shape} if probe.layout == "tokens" else {}
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        native = trial(*native_arguments[0], **native_arguments[1])
+        try:
+            plan = extended.plan(*native_arguments)
+        except CannotFollowError as error:
+            return Drifts(shape, probe.resolution, {"as it is": float("nan")}, str(error).split(";")[0])
+        nodes = plan.nodes(shape)
+
+        def gap(run: Callable[..., Any], **more: Any) -> float:
+            try:
+                output = run(*arguments[0], **arguments[1], **more)
+                return relative_gap(at_training_nodes(output, plan.outputs, nodes), tensors(native))
+            except (RuntimeError, ValueError, IndexError):
+                return float("nan")
+
+        ways = {"as it is": gap(trial)}
+        if anchored is not None:
+            fixed = scratch(anchored)
+            ways["anchor"] = gap(fixed, **(options if hasattr(fixed, "layout") else {}))
+        ways["extend"] = gap(extended, **options)
+    ways["at_native"] = 0.0
+    return Drifts(shape, probe.resolution, ways)

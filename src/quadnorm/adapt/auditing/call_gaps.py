@@ -1,0 +1,102 @@
+"""What a single call does to a change of grid: restrict then call, against call then restrict."""
+
+from __future__ import annotations
+
+from math import prod, sqrt
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from quadnorm.adapt.calls.contractions import PRODUCTS
+from quadnorm.adapt.calls.drift import relative_gap
+from quadnorm.adapt.calls.forms import Forms
+from quadnorm.adapt.calls.plan import Plan
+from quadnorm.adapt.calls.trees import tensors
+from quadnorm.adapt.calls.watch import TENSOR, counted
+from quadnorm.adapt.extending import waves
+from quadnorm.adapt.extending.listing import what_becomes
+from quadnorm.adapt.extending.modes import Aligned, run_under
+from quadnorm.adapt.extending.steps import Step
+from quadnorm.measures.base import Shape
+
+
+class _Compare(Aligned):
+    """A run on a finer grid in which every call that mixes samples is made once more on the training grid's samples."""
+
+    def __init__(self, plan: Plan, shape: Shape) -> None:
+        super().__init__(plan, plan.nodes(shape))
+        self.gaps: dict[tuple[str, str], float] = {}
+
+    def on_call(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        result = func(*args, **kwargs)
+        if not counted(func, result):
+            return result
+        call = self.next_call(name)
+        step = Step(call, func, args, kwargs, self.nodes, result=result)
+        if call.over and what_becomes(step) is not None and not (name in PRODUCTS and not call.lost):
+            try:
+                gap = self._gap(step)
+            except (RuntimeError, ValueError, TypeError, IndexError, KeyError):
+                return result  # it cannot be made on the other grid alone
+            key = (call.where, name.removeprefix("quadnorm."))
+            self.gaps[key] = max(self.gaps.get(key, 0.0), gap)
+        return result
+
+    def _gap(self, step: Step) -> float:
+        call = step.call
+        given = iter(
+            self._native(t, f, step) for t, f in zip(tensors((step.args, step.kwargs)), call.given, strict=True)
+        )
+        native = step.func(*_filled(call.args, given), **_filled(call.kwargs, given))
+        pairs = zip(tensors(step.result), call.returned, strict=True)
+        return relative_gap([self._native(t, f, step, result=True) for t, f in pairs], tensors(native))
+
+    def _native(self, t: Tensor, forms: Forms, step: Step, result: bool = False) -> Tensor:
+        """A tensor on the training grid: samples restricted, waves cut off and scaled."""
+        forward = step.call.name in waves.FORWARD.split()
+        inverse = step.call.name in waves.INVERSE.split()
+        if (forward and result) or (inverse and not result and t.is_complex()):
+            return self._spectrum(t, step, inverse)
+        for dim, f in enumerate(forms):
+            if f.on_grid and t.shape[dim] == f.size(self.nodes.shape):
+                t = self.nodes.restrict(t, dim, f)
+        return t
+
+    def _spectrum(self, t: Tensor, step: Step, inverse: bool) -> Tensor:
+        dims = waves.transformed(step)
+        half = step.call.name.startswith("ir" if inverse else "r")
+        old, new = [], []
+        forms = step.call.returned[0] if inverse else step.call.given[0]
+        for at, d in enumerate(dims):
+            f, last = forms[d], half and at == len(dims) - 1
+            if not f.on_grid:
+                continue
+            n0, n = f.size(self.nodes.native), f.size(self.nodes.shape)
+            t = waves.resized(t, d, n0 // 2 + 1 if last else n0, last)
+            old.append(n0)
+            new.append(n)
+        power = {None: 1.0, "backward": 1.0, "ortho": 0.5, "forward": 0.0}[step.given.get("norm")]
+        return t * float(sqrt(prod(old) / max(prod(new), 1)) ** (2 * power))
+
+
+def _filled(value: Any, given: Any) -> Any:
+    """Arguments of the native run, whose tensors were left out, with tensors in their places."""
+    if value is TENSOR:
+        return next(given)
+    if isinstance(value, tuple):
+        return tuple(_filled(v, given) for v in value)
+    if isinstance(value, dict):
+        return {k: _filled(v, given) for k, v in value.items()}
+    return value
+
+
+def call_gaps(
+    model: nn.Module, plan: Plan, args: Any, kwargs: Any, shape: Shape, opaque: frozenset[str]
+) -> dict[tuple[str, str], float]:
+    """By (module, function): the largest relative gap that its calls introduce between ``shape`` and the training
+    grid."""
+    compare = _Compare(plan, shape)
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        run_under(model, compare, args, kwargs, opaque)
+    return compare.gaps

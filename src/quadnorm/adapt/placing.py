@@ -1,0 +1,88 @@
+"""Where samples lie, found out from data at two resolutions where that is at hand."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from quadnorm.carry.gridcheck import GridCheck, check_grid
+from quadnorm.measures.placement import placements_per_axis
+
+SAME_NODES = ({"left", "periodic"},)
+
+
+def seen_placement(fields: Sequence[Tensor]) -> GridCheck | None:
+    """The check of the coarsest against the finest of several resolutions of the same data (B, C, *spatial); None
+    where they do not tell."""
+    ordered = sorted(fields, key=lambda x: x.shape[2:].numel())
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return check_grid(ordered[0], ordered[-1])
+    except (ValueError, IndexError):  # grids that are not finer on every axis do not tell
+        return None
+
+
+def settled_placement(
+    check: GridCheck | None, declared: str | Sequence[str] | None, d: int, own: tuple[str, ...] | None
+) -> tuple[str, ...] | None:
+    """The placement to use: the data's where it is sure, unless it contradicts what was declared, which is an error.
+
+    ``own`` is what the model says of itself. None: neither data nor user nor model says anything.
+    """
+    names = placements_per_axis(declared, d) if declared is not None else own
+    if check is None or not check.sure or len(check.placement) != d:
+        return names
+    if names is None:
+        return check.placement
+    if any(not _same_nodes(a, b) for a, b in zip(names, check.placement, strict=True)):
+        raise ValueError(
+            f"placement is said to be {', '.join(names)}, but {check}; one of the two is wrong: check how the data was "
+            "sampled, and pass placement= as it is"
+        )
+    return names
+
+
+def _same_nodes(a: str, b: str) -> bool:
+    return a == b or any({a, b} == pair for pair in SAME_NODES)
+
+
+def tie(placement: tuple[str, ...]) -> str:
+    """The question that decides between placements of the same nodes, or nothing."""
+    if not any(p in pair for p in placement for pair in SAME_NODES):
+        return ""
+    return (
+        "left and periodic have the same nodes; they differ in whether the domain closes there: does the field at the "
+        "right end equal that at the left one? Then it is periodic"
+    )
+
+
+def example_and_placement(
+    example: Any, sizes: Sequence[int], declared: str | Sequence[str] | None, own: tuple[str, ...] | None
+) -> tuple[Any, tuple[str, ...] | None, GridCheck | None]:
+    """For an example that is a function of the resolution: its value at the training grid, and what it says of the
+    placement."""
+    if not callable(example) or isinstance(example, Tensor):
+        return example, None, None
+    make: Callable[[Any], Any] = example
+    wanted = tuple(sizes)
+
+    def at(shape: tuple[int, ...]) -> Any:
+        made = make(shape[0] if len(set(shape)) == 1 else shape)
+        pair = isinstance(made, tuple) and len(made) == 2 and all(isinstance(t, Tensor) for t in made)
+        return made[0] if pair else made
+
+    native = at(wanted)
+    check = None
+    for more in ([2 * n - 1 for n in wanted], [2 * n for n in wanted], [3 * n for n in wanted]):
+        try:
+            fine = at(tuple(more))
+        except Exception:  # data exists at some resolutions only
+            continue
+        if isinstance(native, Tensor) and isinstance(fine, Tensor):
+            check = seen_placement([native, fine])
+        break
+    return native, settled_placement(check, declared, len(wanted), own), check

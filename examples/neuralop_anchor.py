@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from neuralop.models import FNO
 
-from quadnorm.adapt import anchor, at_native, audit
+from quadnorm.adapt import anchor, at_native, audit, extend
 
 TRAIN, FINER = 33, [65, 129]
 
@@ -61,7 +61,12 @@ def main(folder: Path, steps: int = 300) -> None:
 
     fixed = anchor(model, TRAIN)
     print(fixed.anchor_report)
-    ways = {"as trained": model, "anchored": fixed, "run at 33², upsampled": at_native(model, TRAIN)}
+    ways = {
+        "as trained": model,
+        "anchored": fixed,
+        "extended": extend(model, TRAIN),
+        "run at 33², upsampled": at_native(model, TRAIN),
+    }
     print("\nmean relative error at", ", ".join(f"{n}²" for n in [TRAIN, *FINER]))
     for name, way in ways.items():
         print(f"  {name:24s}" + "  ".join(f"{relative_error(way, n):7.3%}" for n in [TRAIN, *FINER]))

@@ -75,5 +75,5 @@ def test_the_example_runs(tmp_path, capsys):
 def test_public_names_come_from_here():
     import quadnorm.adapt
 
-    for name in ("anchor", "convert", "audit", "at_native", "register_anchor"):
+    for name in ("anchor", "convert", "audit", "at_native", "extend", "register_anchor"):
         assert getattr(quadnorm, name) is getattr(quadnorm.adapt, name)

@@ -5,7 +5,7 @@ import torch
 from scipy.interpolate import RectBivariateSpline
 from torch import nn
 
-from quadnorm.adapt import anchor, at_native
+from quadnorm.adapt import at_native, extend
 from quadnorm.operators import FNO
 from tests.adapt.fields import smooth
 
@@ -69,31 +69,30 @@ def test_nearest_keeps_a_binary_input_binary():
     assert set(seen[0].unique().tolist()) == {0.0, 1.0}
 
 
-def test_detail_has_native_values_at_native_nodes_and_anchored_detail_between():
-    m = model()
-    detailed, plain, coarse = anchor(m, 17, detail=True), anchor(m, 17), at_native(m, 17)
-    x = smooth(65)
-    assert torch.allclose(detailed(x)[..., ::4, ::4], m(x[..., ::4, ::4]), atol=1e-10)
-    assert torch.allclose(detailed(x[..., ::4, ::4]), m(x[..., ::4, ::4]), atol=1e-13)
-    # Its deviation from the anchored run is a spline of the training grid: nothing is left between its nodes.
-    difference = detailed(x) - plain(x)
-    t = torch.arange(65) / 64
-    spline = RectBivariateSpline(t[::4], t[::4], difference[0, 0, ::4, ::4].numpy())(t, t)
-    assert torch.allclose(difference[0, 0], torch.from_numpy(spline), atol=1e-10)
-    assert (detailed(x) - coarse(x)).abs().max() > 1e-6
-    assert detailed.anchor_report is detailed.model.anchor_report
-
-
-def test_a_fine_scale_input_shows_only_in_the_anchored_run():
-    """A wave that vanishes on the training nodes: the native run cannot see it, the anchored run does."""
+def test_a_fine_scale_input_shows_between_the_nodes_of_the_extended_run():
+    """A wave that vanishes on the training nodes: the native run cannot see it, the extended run does between them."""
     m = model()
     r = torch.arange(65, dtype=torch.float64) / 64
     ripple = torch.sin(16 * torch.pi * r)[None, None, :, None].expand(1, 1, 65, 65)  # zero at multiples of 1/16
     x = smooth(65)
     assert torch.allclose(at_native(m, 17)(x + ripple), at_native(m, 17)(x), atol=1e-10)
-    change = anchor(m, 17, detail=True)(x + ripple) - anchor(m, 17, detail=True)(x)
+    change = extend(m, 17)(x + ripple) - extend(m, 17)(x)
     assert change.abs().max() > 1e-2
     assert change[..., ::4, ::4].abs().max() < 1e-10
+
+
+def test_layouts_and_nested_outputs():
+    class Model(nn.Module):
+        def forward(self, x):
+            return {"u": x - x.mean((1, 2), keepdim=True), "mean": x.mean((1, 2))}
+
+    x = smooth(33).movedim(1, -1)
+    y = at_native(Model(), (17, 17), layout="last")(x)
+    native = Model()(x[:, ::2, ::2])
+    assert torch.allclose(y["u"][:, ::2, ::2], native["u"], atol=1e-12)
+    assert torch.equal(y["mean"], native["mean"])
+    with pytest.raises(ValueError, match="did you mean 'last'"):
+        at_native(Model(), (17, 17), layout="lst")
 
 
 def test_errors():

@@ -1,8 +1,8 @@
 """Existing models: find what depends on the resolution, fix it without training, or train without it."""
 
 from quadnorm.adapt.anchoring.anchor import anchor
-from quadnorm.adapt.anchoring.summing.model import AnchoredCalls
 from quadnorm.adapt.anchoring.registry import Place, register_anchor
+from quadnorm.adapt.anchoring.summing.model import AnchoredCalls
 from quadnorm.adapt.anchoring.torch_modules import SpatialMean
 from quadnorm.adapt.auditing.audit import audit
 from quadnorm.adapt.auditing.report import Audit
@@ -17,8 +17,8 @@ from quadnorm.carry.grids import carry
 from quadnorm.carry.scattered import AtNativePoints
 
 __all__ = [
-    "AnchoredCalls",
     "AnchorReport",
+    "AnchoredCalls",
     "AtNative",
     "AtNativePoints",
     "Audit",

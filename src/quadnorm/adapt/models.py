@@ -49,7 +49,7 @@ def copied(model: nn.Module, share: bool = False) -> nn.Module:
 
 def own_placement(model: nn.Module, d: int) -> tuple[str, ...] | None:
     """What the model says of where its samples lie."""
-    names = {m.placement for m in model.modules() if isinstance(getattr(m, "placement", None), str)}
+    names = {str(m.placement) for m in model.modules() if isinstance(getattr(m, "placement", None), str)}
     return placements_per_axis(names.pop(), d) if len(names) == 1 else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from quadnorm.adapt.anchoring import attention, rules  # noqa: F401  # their import fills the table of rules
 from quadnorm.adapt.anchoring.by_calls import with_calls
 from quadnorm.adapt.anchoring.calls import NO_SUMS, tensors
-from quadnorm.adapt.anchoring.drift import drifts
+from quadnorm.adapt.anchoring.drift import drifts, failure
 from quadnorm.adapt.anchoring.registry import Outcome, Place, apply_rule, left, rule_for
 from quadnorm.adapt.anchoring.torch_modules import OverGrid
 from quadnorm.adapt.anchoring.trace import Example, Trace, call, guess_examples, scratch, trace
@@ -127,11 +128,21 @@ def by_calls(model: nn.Module, probe: Probe, report: AnchorReport) -> nn.Module:
     before = list(report.entries)
     try:
         report.entries = [e for e in before if not e.kind.startswith("call ")]
-        return with_calls(model, probe, report)
+        wrapped = with_calls(model, probe, report)
     except CannotFollowError as error:
         report.entries = before
         report.notes.append(f"calls outside of modules could not be followed: {error}")
         return model
+    failed = None if wrapped is model else failure(wrapped, probe)
+    if failed is None:
+        return wrapped
+    why = "the model does not run with this sum anchored: left as it is"
+    report.entries = [
+        replace(e, action="left", why=why) if e.kind.startswith("call ") and e.action == "anchored" else e
+        for e in report.entries
+    ]
+    report.notes.append(f"sums in calls were left: with them anchored the model fails on another grid ({failed})")
+    return model
 
 
 def examined(

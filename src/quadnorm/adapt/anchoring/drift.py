@@ -48,9 +48,27 @@ class Drifts:
         return f"drift from {grids} on a smooth input: {values}{why}; take {self.take}"
 
 
+def finer(probe: Probe) -> Shape:
+    """A grid that contains the training grid."""
+    return tuple(refinements(p, n)[0] for n, p in zip(probe.resolution, probe.placements, strict=True))
+
+
+def failure(model: nn.Module, probe: Probe) -> str | None:
+    """Why a model does not run on a finer grid; None if it does."""
+    shape = finer(probe)
+    args, kwargs = probe.smooth(shape)
+    options: dict[str, Any] = {"grid": shape} if probe.layout == "tokens" else {}
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            scratch(model)(*args, **kwargs, **options)
+    except Exception as error:  # whatever the model's own code makes of it
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+    return None
+
+
 def drifts(model: nn.Module, anchored: nn.Module | None, probe: Probe) -> Drifts | None:
     """Measure all ways on a grid that contains the training grid; None if the model says nothing there."""
-    shape: Shape = tuple(refinements(p, n)[0] for n, p in zip(probe.resolution, probe.placements, strict=True))
+    shape = finer(probe)
     trial = scratch(model)
     extended = Extended(trial, probe.resolution, probe.placements, probe.layout, "cubic")
     native_arguments, arguments = probe.smooth(probe.resolution), probe.smooth(shape)
@@ -67,13 +85,16 @@ def drifts(model: nn.Module, anchored: nn.Module | None, probe: Probe) -> Drifts
             try:
                 output = run(*arguments[0], **arguments[1], **more)
                 return relative_gap(at_training_nodes(output, plan.outputs, nodes), tensors(native))
-            except (RuntimeError, ValueError, IndexError):
+            except Exception:  # a way that does not run has no drift
                 return float("nan")
 
         ways = {"as it is": gap(trial)}
         if anchored is not None:
             fixed = scratch(anchored)
             ways["anchor"] = gap(fixed, **(options if hasattr(fixed, "layout") else {}))
-        ways["extend"] = gap(extended, **options)
+        extension = gap(extended, **options)
+    refused = "" if extension < 1e-2 else "it could not follow what the model does with its samples"
+    if not refused:
+        ways["extend"] = extension
     ways["at_native"] = 0.0
-    return Drifts(shape, probe.resolution, ways)
+    return Drifts(shape, probe.resolution, ways, refused)

@@ -92,7 +92,7 @@ def audit(
     # One more experiment: the same input without what lies between the training grid's samples.
     smooth = carry(carry(finest, sizes, names), tuple(finest.shape[2:]), names)
     smoothed = None
-    if extended is not None:
+    if extended is not None and _evaluates(rows):
         totals["extended"] = _totals(extended, inputs.values(), sizes, names)
     if fixed is not None:
         totals["anchored"] = _totals(scratch(fixed), inputs.values(), sizes, names)
@@ -162,6 +162,15 @@ def _try_extend(model: nn.Module, sizes: Shape, names: tuple[str, ...], x: Tenso
     except CannotFollowError:
         return None
     return extended
+
+
+def _evaluates(rows: list[Row]) -> bool:
+    """Whether extending evaluates anything between the training nodes; kernels and pools are only interpolated."""
+    fixed = ("kernel", "order", "slice", "padding")
+    calls = [r.kind.removeprefix("call ") for r in rows if r.kind.startswith("call ")]
+    return any(r.action == "anchored" for r in rows) or any(
+        name in KINDS and KINDS[name].family not in fixed for name in calls
+    )
 
 
 def _add_calls(rows: list[Row], extended: Extended, report: AnchorReport, x: Tensor) -> None:

@@ -15,7 +15,6 @@ from quadnorm.adapt import Place, SpatialMean, anchor, register_anchor
 from quadnorm.adapt.anchoring.registry import RULES
 from quadnorm.norms import make_norm
 from quadnorm.operators import FNO, GalerkinTransformer, Transolver
-from tests.adapt.models import ClassicFNO
 
 
 class Transpose(nn.Module):
@@ -131,7 +130,7 @@ def test_pickle_in_a_process_that_knows_only_quadnorm(tmp_path):
 
     models = [
         anchor(small(), 17),
-        anchor(ClassicFNO(3), 17, force=True),
+        anchor(FNO(width=4, modes=3, layers=1), 17, force=True),
         convert(small(), "quad")[0],
         anchor(GalerkinTransformer(width=8, heads=2, layers=1, norm="blend"), 17),
         anchor(nn.Sequential(nn.Conv2d(1, 2, 1), nn.RMSNorm((2, 17, 17)), nn.LayerNorm((17, 17))), 17),

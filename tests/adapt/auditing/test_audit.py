@@ -165,7 +165,7 @@ def test_table_frame_figure_and_page(tmp_path):
     assert (tmp_path / "audit.html").read_text(encoding="utf-8") == page
     assert page.count("data:image/png;base64,") == 1
     assert "http" not in page
-    assert "NaN" not in page
+    assert "NaN" not in page[page.index("<h2>") :]  # the picture before it is base64, which may spell anything
 
 
 def test_the_recommendation_can_be_typed():

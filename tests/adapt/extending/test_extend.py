@@ -244,7 +244,7 @@ def test_at_the_training_grid_it_is_the_model():
 
 def test_refusals():
     with pytest.raises(ValueError, match="pass example="):
-        qn.extend(nn.Identity(), (17, 17))
+        qn.extend(nn.Embedding(3, 3), (17, 17))
     with pytest.raises(ValueError, match="training resolution 17×17"):
         qn.extend(ClassicFNO(), (17, 17), example=field(33, 33))
     with pytest.raises(ValueError, match="layout"):

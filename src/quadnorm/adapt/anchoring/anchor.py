@@ -93,10 +93,9 @@ def anchor(
     example, placed, check = example_and_placement(example, sizes, placement, own_placement(model, len(sizes)))
     names = placed or names
     made, report, note, tried = examined(model, sizes, names, example, share)
-    if tried is None:
-        raise ValueError(note)
-    probe = make_probe(model, sizes, names, tried, layout, lambda arguments: None)
-    made = by_calls(made, probe, report)
+    probe = None if tried is None else _probe(model, sizes, names, tried, layout)
+    if probe is not None:
+        made = by_calls(made, probe, report)
     if not report.changed and not report.unchanged:
         others = "\n".join(f"  {e.name or '(model)'} ({e.kind}): {e.why}" for e in report.left)
         raise ValueError(
@@ -104,12 +103,14 @@ def anchor(
             + (f"; these were left as they are:\n{others}" if others else "")
             + "\nteach your own modules with register_anchor"
         )
+    if tried is None:
+        raise ValueError(note)
     grid = "×".join(map(str, sizes))
     n, m = len(report.changed), len(report.left)
     where = names[0] if len(set(names)) == 1 else ", ".join(names)
     report.title = f"anchored at {grid}, {where} samples: {n} sum{'s' * (n != 1)} anchored, {m} left"
     report.notes.append(_compare(model, made, tried, note))
-    measured = drifts(model, made, probe)
+    measured = None if probe is None else drifts(model, made, probe)
     if measured is not None:
         report.notes.append(str(measured))
         if measured.worse and not force:
@@ -121,6 +122,16 @@ def anchor(
         report.notes.append(f"placement, from the data: {check}" + (f"; {tie(names)}" if tie(names) else ""))
     made.anchor_report = report  # type: ignore[assignment]
     return made
+
+
+def _probe(model: nn.Module, sizes: Shape, names: tuple[str, ...], example: Any, layout: str | None) -> Probe | None:
+    """The example as fields of a known layout; None for other shapes, on which only rules for modules work."""
+    try:
+        return make_probe(model, sizes, names, example, layout, lambda arguments: None)
+    except ValueError:
+        if layout is not None:
+            raise
+        return None
 
 
 def by_calls(model: nn.Module, probe: Probe, report: AnchorReport) -> nn.Module:
@@ -191,9 +202,8 @@ def _look(model: nn.Module, sizes: Shape, example: Example | None) -> tuple[Trac
         except Exception:  # a guess may fail in any way; the report says that none worked
             continue
     why = (
-        f"not compared with the model: no input could be guessed; pass example=, an input at {grid}. Without it "
-        "every module is "
-        f"taken to see the full grid, and sums outside of modules are not found"
+        f"the model must be seen at work, and no input could be guessed; pass example=, an input at {grid}: a tensor, a "
+        "tuple of arguments or a dict of keyword arguments"
     )
     return None, why, None
 

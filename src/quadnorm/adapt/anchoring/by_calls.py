@@ -66,6 +66,9 @@ def with_calls(model: nn.Module, probe: Probe, report: AnchorReport) -> nn.Modul
     listing = _Listing(plan, still)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         run_under(model, listing, *probe.arguments, opaque)
+    sums = any(action == "anchored" and name not in ("pad", "getitem") for _, name, action, _ in listing.lines)
     for (where, name, action, why), times in listing.lines.items():
+        if not sums and action == "anchored":
+            action, why = "left", "padding by samples, which no sum that can be anchored sees"
         report.add(where, f"call {name}", action, why + (f" ({times} times)" if times > 1 else ""))
-    return wrapped if any(action == "anchored" for _, _, action, _ in listing.lines) else model
+    return wrapped if sums else model

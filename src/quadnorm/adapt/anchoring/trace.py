@@ -119,9 +119,7 @@ def guess_examples(model: nn.Module, resolution: Shape) -> Iterable[Tensor]:
     C is what the first module with channels takes, or less by the coordinates that the model may add itself, or small.
     """
     like = next((p for p in model.parameters() if p.is_floating_point()), torch.empty(0))
-    channels = _channels(model)
-    if channels is None:
-        return
+    channels = _channels(model) or 1
     random = torch.Generator().manual_seed(0)
     for c in dict.fromkeys((channels, channels - len(resolution), 1, 2, 3)):
         if c > 0:

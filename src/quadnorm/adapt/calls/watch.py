@@ -155,8 +155,10 @@ def watched(
     with torch.no_grad(), torch.random.fork_rng(devices=[]), without_fast_paths(), module_stack(model) as stack:
         watch = Watch(stack)
         args, kwargs = watch.mark(live(args)), watch.mark(live(kwargs))
-        with watch, opaque_modules(model, opaque, watch):
-            watch.run.output = model(*args, **kwargs)
-        for b, before in buffers:
-            b.copy_(before)
+        try:
+            with watch, opaque_modules(model, opaque, watch):
+                watch.run.output = model(*args, **kwargs)
+        finally:
+            for b, before in buffers:
+                b.copy_(before)
     return watch.run

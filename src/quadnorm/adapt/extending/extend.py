@@ -72,7 +72,7 @@ def extend(
     module  kind             action    why
     ------  ---------------  --------  ------------------------------------------
     1       call group_norm  replayed  its mean and variance are the native run's
-    note: compared with the native run on random input at 9: equal to ...e-... at its nodes
+    note: compared with the native run on random input at 9: equal to ... at its nodes
     """
     check_module(model, "extend")
     if restrict not in METHODS:

@@ -202,8 +202,8 @@ def _look(model: nn.Module, sizes: Shape, example: Example | None) -> tuple[Trac
         except Exception:  # a guess may fail in any way; the report says that none worked
             continue
     why = (
-        f"the model must be seen at work, and no input could be guessed; pass example=, an input at {grid}: a tensor, a "
-        "tuple of arguments or a dict of keyword arguments"
+        f"the model must be seen at work, and no input could be guessed; pass example=, an input at {grid}: a tensor, "
+        "a tuple of arguments or a dict of keyword arguments"
     )
     return None, why, None
 

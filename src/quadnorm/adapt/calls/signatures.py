@@ -30,7 +30,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "rms_norm": ("input", "normalized_shape", "weight", "eps"),
     "batch_norm": ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"),
     "quadnorm.normalize": ("input", "w", "weight", "bias", "groups", "eps", "centre"),
-    "quadnorm.SpectralConv.forward": ("self", "input", "bias"),
+    "quadnorm.SpectralConv.forward": ("self", "input", "bias", "weights"),
     **dict.fromkeys(("softmax", "log_softmax", "softmin"), ("input", "dim")),
     "normalize": ("input", "p", "dim", "eps"),
     **dict.fromkeys(("matmul", "bmm", "mm", "mv", "rmatmul", "dot", "inner", "outer", "vdot"), ("input", "other")),

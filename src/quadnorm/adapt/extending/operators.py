@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
 from torch import Tensor
 
+from quadnorm._precision import full_precision
+from quadnorm._tensors import is_plain
 from quadnorm.adapt.extending.steps import Row, Step, register
 from quadnorm.measures import Anchored
 from quadnorm.operators.domain import COUNTING
@@ -24,9 +23,9 @@ def _replay(step: Step) -> Tensor:
     waves, full = waves_of(
         measure, len(modes.kept), layer.kernel != "quadrature", layer.placement, layer.period, layer.padding
     )
-    with torch.autocast(x0.device.type, enabled=False):
+    with full_precision(x0):
         weight = layer.full_weight()
-        real = torch.float64 if weight.dtype == torch.complex128 else torch.float32
+        real = weight.real.dtype
         shapes = step.nodes.native, step.nodes.shape
         axes = [list(zip(waves, sizes, modes.tops, strict=True)) for sizes in shapes]
         role = "analysis" if full is None else "plain"
@@ -37,14 +36,8 @@ def _replay(step: Step) -> Tensor:
         if full is not None:
             field = field * full.shared_weights(shapes[0], x0.device, real)
         constant = None if bias is None else bias.to(real)
-        return _matrices(field, weight, constant, modes, analysis, synthesis).to(x0.dtype)
-
-
-def _matrices(field: Tensor, *rest: Any) -> Tensor:
-    from quadnorm.operators.pointwise import ordinary
-
-    way = through_matrices if ordinary(field) else through_real_matrices
-    return way(field, *rest)
+        way = through_matrices if is_plain(field, weight, constant) else through_real_matrices
+        return way(field, weight, constant, modes, analysis, synthesis).to(x0.dtype)
 
 
 register(

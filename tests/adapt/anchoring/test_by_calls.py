@@ -1,0 +1,110 @@
+"""Sums in a model's own calls, under the training grid's measure: second order, and what the rules for modules give."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import quadnorm as qn
+from quadnorm.adapt import AnchoredCalls
+from quadnorm.operators import SpectralConv
+from tests.adapt.models import Attention, Calls, ClassicFNO, Spectral2d, field
+
+
+def gap(a, b):
+    return ((a - b).norm() / b.norm()).item()
+
+
+@pytest.mark.parametrize(
+    ("module", "call"),
+    [
+        (nn.GroupNorm(2, 6), lambda x: F.group_norm(x, 2)),
+        (nn.InstanceNorm2d(6), lambda x: F.instance_norm(x)),
+        (nn.LayerNorm((6, 9, 9), elementwise_affine=False), lambda x: F.layer_norm(x, x.shape[1:])),
+        (nn.RMSNorm((9, 9), elementwise_affine=False), lambda x: F.rms_norm(x, x.shape[2:])),
+        (nn.AdaptiveAvgPool2d(1), lambda x: x.mean((2, 3), keepdim=True)),
+    ],
+)
+def test_rules_and_calls_agree(module, call):
+    torch.manual_seed(0)
+    by_call = Calls(lambda x: x + call(x)).eval()
+    by_rule = nn.Sequential(by_call.lift, _Plus(module), nn.Tanh(), by_call.head)
+    x = field(33, 17)
+    ours, rules = (qn.anchor(m, (9, 9), force=True) for m in (by_call, by_rule))
+    assert isinstance(ours, AnchoredCalls)
+    assert not isinstance(rules, AnchoredCalls)
+    with torch.no_grad():
+        assert gap(ours(x), rules(x)) < 1e-5
+
+
+class _Plus(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return x + self.inner(x)
+
+
+def test_fourier_calls_agree_with_our_spectral_convolution():
+    """The two-corner layer is SpectralConv with cat([w1, w2.flip(2)], 2); anchored they are the same sums."""
+    torch.manual_seed(0)
+    calls, ours = Spectral2d(3, 4), SpectralConv(3, 3, 4)
+    with torch.no_grad():
+        ours.weight.copy_(torch.cat([calls.low, calls.high.flip(2)], 2).permute(2, 3, 0, 1))
+        x = field(33, 33, channels=3)
+        example = field(17, 17, channels=3)
+        assert gap(calls(example), ours(example)) < 1e-5
+        by_call = qn.anchor(calls, (17, 17), example=example, force=True)
+        by_rule = qn.anchor(ours, (17, 17), example=example, force=True)
+        assert gap(by_call(x), by_rule(x)) < 1e-5
+
+
+@pytest.mark.parametrize("form", ["softmax", "sdpa", "galerkin after", "linear"])
+def test_attention_drifts_less(form):
+    torch.manual_seed(0)
+    model = Attention(form).eval()
+    anchored = qn.anchor(model, (9, 9))
+    with torch.no_grad():
+        native, x = model(field(9, 9)), field(33, 33)
+        assert gap(anchored(x)[..., ::4, ::4], native) < 0.3 * gap(model(x)[..., ::4, ::4], native)
+        assert torch.equal(anchored(field(9, 9)), native)
+
+
+@pytest.mark.parametrize(("pad", "crop"), [(5, "size"), (4, "negative"), (3, "both")])
+def test_padding_keeps_its_length_in_space(pad, crop):
+    torch.manual_seed(0)
+    model = ClassicFNO(pad, crop=crop).eval()
+    anchored = qn.anchor(model, (17, 17))
+    assert {"call pad", "call getitem", "call rfft2"} <= {e.kind for e in anchored.anchor_report.changed}
+    with torch.no_grad():
+        native, x = model(field(17, 17)), field(65, 65)
+        assert gap(anchored(x)[..., ::4, ::4], native) < 0.2 * gap(model(x)[..., ::4, ::4], native)
+
+
+def test_worse_is_an_error_unless_forced():
+    """A transform and its inverse are the identity on every grid; the training grid's waves alone are not."""
+    torch.manual_seed(0)
+    model = Calls(lambda x: torch.fft.ifft2(torch.fft.fft2(x)).real)
+    with pytest.raises(ValueError, match="worse.*take extend"):
+        qn.anchor(model, (17, 17))
+    assert "drift from 17×17 to 33×33" in str(qn.anchor(model, (17, 17), force=True).anchor_report)
+
+
+def test_the_data_says_where_its_samples_lie():
+    model = ClassicFNO().eval()
+    report = qn.anchor(model, (16, 16), example=lambda n: field(n, n, placement="cell"), force=True).anchor_report
+    assert "cell" in report.title
+    with pytest.raises(ValueError, match="one of the two is wrong"):
+        qn.anchor(model, (16, 16), "endpoint", example=lambda n: field(n, n, placement="cell"))
+    tied = qn.anchor(model, (16, 16), example=lambda n: field(n, n, placement="left"), force=True).anchor_report
+    assert "left and periodic have the same nodes" in str(tied)
+
+
+def test_the_audit_names_the_calls():
+    torch.manual_seed(0)
+    result = qn.audit(ClassicFNO(5).eval(), lambda n: field(n, n), [17, 33], interventions=False)
+    assert {"call rfft2", "call irfft2"} <= {row.kind for row in result.leaks}
+    assert max(result.totals["extended"]) < 1e-4
+    with pytest.raises(ValueError, match="one of the two is wrong"):
+        qn.audit(ClassicFNO().eval(), lambda n: field(n, n), [17, 33], placement="cell")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import nn
 
 from quadnorm.adapt.anchoring.summing.model import AnchoredCalls, row_of
@@ -12,7 +11,7 @@ from quadnorm.adapt.anchoring.summing.weights import Counted, Weighted
 from quadnorm.adapt.calls.contractions import PRODUCTS
 from quadnorm.adapt.calls.examples import Probe
 from quadnorm.adapt.calls.plan import Plan
-from quadnorm.adapt.calls.watch import counted
+from quadnorm.adapt.calls.watch import counted, only_looking
 from quadnorm.adapt.extending.listing import what_becomes
 from quadnorm.adapt.extending.modes import Aligned, run_under
 from quadnorm.adapt.extending.steps import Step
@@ -64,7 +63,7 @@ def with_calls(model: nn.Module, probe: Probe, report: AnchorReport) -> nn.Modul
     plan = wrapped.plan(*probe.arguments, probe.resolution)
     still = all(p in ("cell", "periodic") for p in probe.placements) and not plan.jumps and not plan.origins
     listing = _Listing(plan, still)
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+    with only_looking(model):
         run_under(model, listing, *probe.arguments, opaque)
     sums = any(action == "anchored" and name not in ("pad", "getitem") for _, name, action, _ in listing.lines)
     for (where, name, action, why), times in listing.lines.items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import prod, sqrt
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from quadnorm.adapt.calls.contractions import PRODUCTS
@@ -13,7 +12,7 @@ from quadnorm.adapt.calls.drift import relative_gap
 from quadnorm.adapt.calls.forms import Forms
 from quadnorm.adapt.calls.plan import Plan
 from quadnorm.adapt.calls.trees import tensors
-from quadnorm.adapt.calls.watch import TENSOR, counted
+from quadnorm.adapt.calls.watch import TENSOR, counted, only_looking
 from quadnorm.adapt.extending import waves
 from quadnorm.adapt.extending.listing import what_becomes
 from quadnorm.adapt.extending.modes import Aligned, run_under
@@ -97,6 +96,6 @@ def call_gaps(
     """By (module, function): the largest relative gap that its calls introduce between ``shape`` and the training
     grid."""
     compare = _Compare(plan, shape)
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+    with only_looking(model):
         run_under(model, compare, args, kwargs, opaque)
     return compare.gaps

@@ -143,6 +143,18 @@ def module_stack(model: nn.Module) -> Iterator[list[str]]:
             h.remove()
 
 
+@contextmanager
+def only_looking(model: nn.Module) -> Iterator[None]:
+    """For runs that leave no trace: no gradients, random numbers and buffers as they were."""
+    buffers = [(b, b.detach().clone()) for b in model.buffers()]
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        try:
+            yield
+        finally:
+            for b, before in buffers:
+                b.copy_(before)
+
+
 def watched(
     model: nn.Module,
     args: tuple[Any, ...],
@@ -151,14 +163,9 @@ def watched(
     opaque: frozenset[str] = frozenset(),
 ) -> Run:
     """Run the model on arguments whose tensors are all declared live; no gradients, no change of its buffers."""
-    buffers = [(b, b.detach().clone()) for b in model.buffers()]
-    with torch.no_grad(), torch.random.fork_rng(devices=[]), without_fast_paths(), module_stack(model) as stack:
+    with only_looking(model), without_fast_paths(), module_stack(model) as stack:
         watch = Watch(stack)
         args, kwargs = watch.mark(live(args)), watch.mark(live(kwargs))
-        try:
-            with watch, opaque_modules(model, opaque, watch):
-                watch.run.output = model(*args, **kwargs)
-        finally:
-            for b, before in buffers:
-                b.copy_(before)
+        with watch, opaque_modules(model, opaque, watch):
+            watch.run.output = model(*args, **kwargs)
     return watch.run

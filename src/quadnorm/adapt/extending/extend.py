@@ -13,6 +13,7 @@ from quadnorm.adapt.calls.drift import at_training_nodes, relative_gap
 from quadnorm.adapt.calls.examples import Probe, make_probe
 from quadnorm.adapt.calls.plan import CannotFollowError, Plan, refinements
 from quadnorm.adapt.calls.trees import tensors
+from quadnorm.adapt.calls.watch import only_looking
 from quadnorm.adapt.extending.extended import Extended
 from quadnorm.adapt.extending.listing import listed
 from quadnorm.adapt.models import check_module, model_grid
@@ -80,7 +81,7 @@ def extend(
     sizes, names = model_grid(model, resolution, placement)
 
     def works(arguments: Any) -> Any:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        with only_looking(model):
             return model(*arguments[0], **arguments[1])
 
     probe = make_probe(model, sizes, names, example, layout, works)
@@ -102,19 +103,15 @@ def compared(extended: Extended, plan: Plan, probe: Probe) -> float:
     shape: Shape = tuple(refinements(p, n)[0] for n, p in zip(plan.native, plan.placements, strict=True))
     model = extended.model
     mode = model.training
-    buffers = [(b, b.detach().clone()) for b in model.buffers()]
     model.eval()
     try:
-        with torch.no_grad():
+        with only_looking(model):
             native = model(*probe.arguments[0], **probe.arguments[1])
             args, kwargs = probe.at(shape)
             options = {"grid": shape} if probe.layout == "tokens" else {}
             fine = extended(*args, **kwargs, **options)
     finally:
         model.train(mode)
-        with torch.no_grad():
-            for b, before in buffers:
-                b.copy_(before)
     if not tensors(native):
         raise CannotFollowError(f"the model returned no tensor to compare, got {type(native).__name__}")
     gap = relative_gap(at_training_nodes(fine, plan.outputs, plan.nodes(shape)), tensors(native))

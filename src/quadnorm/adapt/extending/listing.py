@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import nn
 
 from quadnorm.adapt.calls.plan import Call, Plan
 from quadnorm.adapt.calls.table import KINDS
 from quadnorm.adapt.calls.trees import tensors
+from quadnorm.adapt.calls.watch import only_looking
 from quadnorm.adapt.extending.modes import Record, row_of, run_under
 from quadnorm.adapt.extending.steps import Step
 from quadnorm.adapt.report import AnchorReport
@@ -58,7 +58,7 @@ def _picks_waves(step: Step) -> bool:
 def listed(model: nn.Module, plan: Plan, args: Any, kwargs: Any) -> AnchorReport:
     """One line for each function in each module."""
     listing = Listing(plan)
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+    with only_looking(model):
         run_under(model, listing, args, kwargs)
     report = AnchorReport("")
     for (where, name, action, why), times in listing.lines.items():

@@ -102,7 +102,7 @@ def compared(extended: Extended, plan: Plan, probe: Probe) -> float:
     """The gap to the native run at its nodes, on a grid that contains them; refuses where there is one."""
     shape: Shape = tuple(refinements(p, n)[0] for n, p in zip(plan.native, plan.placements, strict=True))
     model = extended.model
-    mode = model.training
+    modes = [(m, m.training) for m in model.modules()]  # parts may be in another mode than the whole
     model.eval()
     try:
         with only_looking(model):
@@ -111,7 +111,8 @@ def compared(extended: Extended, plan: Plan, probe: Probe) -> float:
             options = {"grid": shape} if probe.layout == "tokens" else {}
             fine = extended(*args, **kwargs, **options)
     finally:
-        model.train(mode)
+        for m, training in modes:
+            m.training = training
     if not tensors(native):
         raise CannotFollowError(f"the model returned no tensor to compare, got {type(native).__name__}")
     gap = relative_gap(at_training_nodes(fine, plan.outputs, plan.nodes(shape)), tensors(native))

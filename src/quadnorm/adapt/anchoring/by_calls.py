@@ -65,9 +65,14 @@ def with_calls(model: nn.Module, probe: Probe, report: AnchorReport) -> nn.Modul
     listing = _Listing(plan, still)
     with only_looking(model):
         run_under(model, listing, *probe.arguments, opaque)
+    by_rule = {e.name for e in report}
     sums = any(action == "anchored" and name not in ("pad", "getitem") for _, name, action, _ in listing.lines)
     for (where, name, action, why), times in listing.lines.items():
         if not sums and action == "anchored":
             action, why = "left", "padding by samples, which no sum that can be anchored sees"
+        if action != "anchored" and where in by_rule:
+            continue  # the module's own line says it better
+        if action == "anchored":
+            report.entries = [e for e in report if e.name != where or e.action != "left"]
         report.add(where, f"call {name}", action, why + (f" ({times} times)" if times > 1 else ""))
     return wrapped if sums else model

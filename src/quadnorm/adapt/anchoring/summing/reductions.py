@@ -104,7 +104,7 @@ def _grouped(step: Step) -> Tensor:
     assert isinstance(step, Weighted)
     g = step.given
     x, groups = g["input"], statistics._channel_groups(step)
-    dims = [0, *range(2, x.ndim)] if groups is None else list(range(2, x.ndim))
+    dims = list(range(2, x.ndim))
     v, m = _moments(step, x, dims, 0)
     if groups is not None and groups != x.shape[1]:  # the variance of a group: within its channels and between them
         m_g, square = (
@@ -132,7 +132,7 @@ def _trailing(step: Step) -> Tensor:
 
 
 register(
-    "group_norm instance_norm batch_norm",
+    "group_norm instance_norm",
     Row("anchored", "counting → anchored", statistics._over_space, nothing, _grouped),
 )
 register("layer_norm rms_norm", Row("anchored", "counting → anchored", statistics._trailing_moves, nothing, _trailing))

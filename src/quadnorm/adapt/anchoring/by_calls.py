@@ -54,9 +54,7 @@ class _Listing(Aligned):
 
 def with_calls(model: nn.Module, probe: Probe, report: AnchorReport) -> nn.Module:
     """The model, wrapped if calls of its own can be anchored; adds a line to the report for each call that mixes."""
-    opaque = frozenset(
-        e.name for e in report if e.action in ("anchored", "unchanged") and not e.kind.startswith("call ")
-    )
+    opaque = frozenset(e.name for e in report if e.action in ("anchored", "unchanged") or "several grids" in e.why)
     if "" in opaque:
         return model
     wrapped = AnchoredCalls(model, probe.resolution, probe.placements, probe.layout, opaque)

@@ -93,7 +93,7 @@ def drifts(model: nn.Module, anchored: nn.Module | None, probe: Probe) -> Drifts
             fixed = scratch(anchored)
             ways["anchor"] = gap(fixed, **(options if hasattr(fixed, "layout") else {}))
         extension = gap(extended, **options)
-    refused = "" if extension < 1e-2 else "it could not follow what the model does with its samples"
+    refused = "" if extension < 1e-4 else "it could not follow what the model does with its samples"
     if not refused:
         ways["extend"] = extension
     ways["at_native"] = 0.0

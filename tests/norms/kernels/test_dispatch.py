@@ -7,11 +7,12 @@ import threading
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from quadnorm.norms import QuadNorm
 from quadnorm.norms.kernels import blocked, core, dispatch, formula
 from quadnorm.norms.kernels.blocks import BLOCK
-from quadnorm.norms.kernels.dispatch import numba_serves, requested
+from quadnorm.norms.kernels.dispatch import numba_serves, requested, triton_serves
 from tests.norms.reference import reference
 
 
@@ -32,6 +33,26 @@ def test_choice(monkeypatch):
     monkeypatch.setattr(dispatch, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"quadnorm\[fast\]"):
         requested()
+    monkeypatch.setenv("QUADNORM_KERNEL", "triton")
+    with pytest.raises(ImportError, match=r"quadnorm\[triton\]"):
+        requested()
+
+
+def test_triton_is_for_gpus(monkeypatch):
+    """Float32 and shorter on CUDA and ROCm; on the CPU only in the interpreter, and only when asked for."""
+    x = torch.randn(2, 3, 4)
+    with FakeTensorMode():
+        gpu = torch.empty(2, 3, 4, device="cuda")
+        double = gpu.double()
+    monkeypatch.delenv("QUADNORM_KERNEL", raising=False)
+    assert triton_serves(gpu)
+    assert not triton_serves(double)
+    assert not triton_serves(x)
+    for name, serves in (("triton", True), ("torch", False), ("numba", False)):
+        monkeypatch.setenv("QUADNORM_KERNEL", name)
+        assert [triton_serves(gpu), triton_serves(x), triton_serves(x.half())] == [serves] * 3
+        assert not triton_serves(x.double())
+        assert not triton_serves(x.to("meta"))
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 300, 310), (3, 2, 40000), (2, 70, 64, 64)])

@@ -1,6 +1,7 @@
-"""Which kernel runs: numba's where it is installed and serves, torch's otherwise.
+"""Which kernel runs: Triton's on GPUs, numba's on the CPU, where they are installed and serve; torch's otherwise.
 
-``QUADNORM_KERNEL=torch`` or ``numba`` in the environment forces one; :func:`use_kernel` does so for a block of code.
+``QUADNORM_KERNEL=torch``, ``numba`` or ``triton``
+in the environment forces one; :func:`use_kernel` does so for a block of code.
 """
 
 from __future__ import annotations
@@ -20,20 +21,23 @@ from torch import Tensor
 
 from quadnorm._suggest import unknown
 from quadnorm.norms.kernels import blocked, memory
-from quadnorm.norms.kernels.formula import memory_format
+from quadnorm.norms.kernels.formula import memory_format, statistics_dtype
+from quadnorm.norms.kernels.triton import choice
 
-KERNELS = ("auto", "numba", "torch")
+KERNELS = ("auto", "numba", "torch", "triton")
+EXTRAS = {"numba": "fast", "triton": "triton"}
 HALF = (torch.float16, torch.bfloat16)
 _forced: list[str] = []
 
 
 def requested() -> str:
-    """The kernel that was asked for: ``auto``, ``numba`` or ``torch``."""
+    """The kernel that was asked for: ``auto``, ``numba``, ``torch`` or ``triton``."""
     name = _forced[-1] if _forced else os.environ.get("QUADNORM_KERNEL", "auto").strip().lower() or "auto"
     if name not in KERNELS:
         raise ValueError(unknown("kernel in QUADNORM_KERNEL", name, KERNELS))
-    if name == "numba" and find_spec("numba") is None:
-        raise ImportError("the numba kernel was asked for, but numba is not installed: pip install 'quadnorm[fast]'")
+    if name in EXTRAS and find_spec(name) is None:
+        command = f"pip install 'quadnorm[{EXTRAS[name]}]'"
+        raise ImportError(f"the {name} kernel was asked for, but {name} is not installed: {command}")
     return name
 
 
@@ -51,6 +55,13 @@ def use_kernel(name: str) -> Iterator[None]:
         yield
     finally:
         _forced.pop()
+
+
+def triton_serves(x: Tensor) -> bool:
+    """Whether x goes to the Triton kernel: float32 or shorter on a GPU, or on the CPU if asked for and interpreted."""
+    if x.device.type == "cpu" and not _forced and "QUADNORM_KERNEL" not in os.environ:
+        return False
+    return choice.serves(x, requested())
 
 
 def numba_serves(x: Tensor) -> bool:
@@ -102,16 +113,17 @@ def forward(
     x: Tensor, w: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int, eps: float, centre: bool
 ) -> tuple[Tensor, Tensor]:
     """Output like x (B, C, *spatial), and the statistics (3, B, G): high and low part of the mean, and rstd."""
-    if x.dtype in HALF:  # the float32 result, rounded: to the last bit, whatever the kernel
+    on_gpu = triton_serves(x)
+    if x.dtype in HALF and not on_gpu:  # the float32 result, rounded: to the last bit, whatever the kernel
         y, stats = forward(x.float(), w, weight, bias, groups, eps, centre)
         return y.to(x.dtype), stats
     xc = x.detach().contiguous()
     y = torch.empty_like(xc)
     if y.nbytes >= memory.LARGE:
         memory.ask_for_huge_pages(y)
-    stats = torch.empty(3, x.shape[0], groups, dtype=x.dtype, device=x.device)
+    stats = torch.empty(3, x.shape[0], groups, dtype=statistics_dtype(x), device=x.device)
     flat = (*x.shape[:2], w.shape[1])
-    kernel: Any = numba_kernel() if numba_serves(xc) else blocked
+    kernel: Any = choice.kernel() if on_gpu else numba_kernel() if numba_serves(xc) else blocked
     kernel.forward(xc.view(flat), w.detach(), weight, bias, eps, centre, y.view(flat), stats)
     return y if x.is_contiguous() else y.contiguous(memory_format=memory_format(x)), stats
 
@@ -120,16 +132,17 @@ def backward(
     g: Tensor, x: Tensor, w: Tensor, weight: Tensor | None, stats: Tensor, eps: float, centre: bool
 ) -> tuple[Tensor, Tensor]:
     """Gradient like x, and Σ g and Σ g·ŷ over the samples, (2, B, C)."""
-    if x.dtype in HALF:
+    on_gpu = triton_serves(x)
+    if x.dtype in HALF and not on_gpu:
         dx, sums = backward(g.float(), x.float(), w, weight, stats, eps, centre)
         return dx.to(x.dtype), sums
     xc = x.detach().contiguous()
     dx = torch.empty_like(xc)
     if dx.nbytes >= memory.LARGE:
         memory.ask_for_huge_pages(dx)
-    sums = torch.empty(2, *x.shape[:2], dtype=x.dtype, device=x.device)
+    sums = torch.empty(2, *x.shape[:2], dtype=statistics_dtype(x), device=x.device)
     flat = (*x.shape[:2], w.shape[1])
-    kernel: Any = numba_kernel() if numba_serves(xc) else blocked
+    kernel: Any = choice.kernel() if on_gpu else numba_kernel() if numba_serves(xc) else blocked
     gc = g.detach().contiguous().view(flat)
     kernel.backward(gc, xc.view(flat), w.detach(), weight, stats, eps, centre, dx.view(flat), sums)
     return dx if x.is_contiguous() else dx.contiguous(memory_format=memory_format(x)), sums

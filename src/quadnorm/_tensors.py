@@ -6,18 +6,27 @@ and fake tensors hand out objects of the same type whose numbers are not, or do 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 _TYPES = (Tensor, nn.Parameter)
+# The vmap of autograd.grad(is_grads_batched=True), which is not functorch's.
+_BATCHED_GRADIENTS: Any = torch._C._parse_dispatch_key("VmapMode")
+_pre_dispatch_modes: Callable[[], int] = torch._ops._len_torch_dispatch_stack_pre_dispatch
 
 
-def is_eager() -> bool:
-    """Whether operations run as they are written: no compiler, exporter, tracer, transform or dispatch mode around.
+def is_plain(*tensors: Tensor | None) -> bool:
+    """Whether operations run as they are written, and the numbers of all tensors can be read; None counts as plain.
 
-    >>> is_eager(), torch.vmap(lambda x: x * is_eager())(torch.ones(1)).item()
-    (True, 0.0)
+    Not so inside a compiler, exporter, tracer, functional transform, forward-mode level or dispatch mode, and not for
+    fake and meta tensors and other subclasses.
+
+    >>> is_plain(torch.ones(1), None), is_plain(torch.ones(1, device="meta"))
+    (True, False)
     """
     if torch.compiler.is_compiling():
         return False
@@ -25,17 +34,10 @@ def is_eager() -> bool:
         return False
     if torch._C._len_torch_dispatch_stack() or forward_ad._current_level >= 0:
         return False
+    if torch._C._dispatch_tls_is_dispatch_key_included(_BATCHED_GRADIENTS):
+        return False
     # make_fx(pre_dispatch=True) keeps a stack of its own, which is slow to ask and never without a function mode.
-    return not torch._C._len_torch_function_stack() or not torch._ops._len_torch_dispatch_stack_pre_dispatch()
-
-
-def is_plain(*tensors: Tensor | None) -> bool:
-    """Whether the numbers of all tensors can be read here and now; None counts as plain.
-
-    >>> is_plain(torch.ones(1), None), is_plain(torch.ones(1, device="meta"))
-    (True, False)
-    """
-    if not is_eager():
+    if torch._C._len_torch_function_stack() and _pre_dispatch_modes():
         return False
     for t in tensors:  # noqa: SIM110, a generator would cost more than the questions
         if t is not None and (type(t) not in _TYPES or t.is_meta):

@@ -1,13 +1,24 @@
+from contextlib import nullcontext
+
 import pytest
 import torch
 
 from quadnorm.norms.kernels.dispatch import use_kernel
+from tests.norms.kernels.interpreter import quick
+
+INTERPRETED = {"test_contract", "test_masks"}  # Triton's interpreter is too slow for large tensors and many examples
 
 
-@pytest.fixture(params=["torch", "numba"])
+def pytest_generate_tests(metafunc):
+    if "kernel" in metafunc.fixturenames:
+        also = ["triton"] if metafunc.module.__name__.split(".")[-1] in INTERPRETED else []
+        metafunc.parametrize("kernel", ["torch", "numba", *also], indirect=True)
+
+
+@pytest.fixture
 def kernel(request):
-    """Both kernels must pass every test that asks for this."""
-    with use_kernel(request.param):
+    """Every kernel must pass every test that asks for this; Triton's runs in its interpreter."""
+    with use_kernel(request.param), quick() if request.param == "triton" else nullcontext():
         yield request.param
 
 

@@ -97,7 +97,7 @@ def test_names():
         ("batch", "Known: .*anchored.*quad"),
         ("quad:instanc", "cannot read 'instanc'"),
         ("quad:8", "quad:group:8"),
-        ("layer:3", "no words"),
+        ("layer:3", "no options"),
         ("anchored", "anchored:33"),
         ("blend:2", "alpha"),
         ("group:3", "divide"),

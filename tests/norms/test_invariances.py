@@ -148,8 +148,9 @@ def test_uniform_weights_are_the_native_norms(kernel, shape):
     torch.testing.assert_close(quad_norm(x, ones, 1), nn.functional.layer_norm(x, shape[1:]), **close)
     torch.testing.assert_close(BlendQuadNorm(8, 1.0)(x), nn.functional.layer_norm(x, shape[1:]), **close)
     torch.testing.assert_close(BlendQuadNorm(8, 0.0)(x), QuadNorm(8)(x), **close)
-    for rule in ("counting", "midpoint", "periodic"):
-        assert torch.equal(QuadNorm(8, measure=rule)(x), nn.GroupNorm(1, 8)(x))
+    assert torch.equal(QuadNorm(8, measure="counting")(x), nn.GroupNorm(1, 8)(x))
+    for rule in ("midpoint", "periodic"):
+        torch.testing.assert_close(QuadNorm(8, measure=rule)(x), nn.GroupNorm(1, 8)(x), **close)
 
 
 def test_given_weights(kernel):

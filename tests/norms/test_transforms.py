@@ -9,7 +9,8 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
 
-from quadnorm.norms import AnchoredNorm, BlendQuadNorm, QuadNorm, quad_norm
+from quadnorm.measures import Weights
+from quadnorm.norms import AnchoredNorm, BlendQuadNorm, QuadNorm, QuadRMSNorm, quad_norm
 from tests.norms.reference import counting_weights, reference, trapezoid_weights
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
@@ -97,6 +98,45 @@ def test_export_and_onnx(tmp_path):
         np.testing.assert_allclose(got, want.numpy(), atol=1e-5)
 
 
+RULES = ["simpson", "boole", "gauss-legendre", "gauss-lobatto", "clenshaw-curtis", "left", "midpoint", "periodic"]
+
+
+@pytest.mark.filterwarnings("ignore")  # the exporters'
+def test_every_rule_exports_as_plain_operations(tmp_path):
+    """All rules in one program: numbers where a rule has no closed form, and the same values in onnxruntime."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    norms = [QuadNorm(4, mode="instance", measure=rule) for rule in RULES]
+    norms += [BlendQuadNorm(4, measure="simpson"), QuadNorm(4, measure=Weights(torch.rand(9, 8)))]
+    norms += [QuadNorm(4, measure="boole", layout="first"), QuadRMSNorm(4, measure="simpson"), AnchoredNorm(4, (9, 5))]
+    tower, x = nn.Sequential(*norms).eval(), torch.randn(2, 4, 9, 8)
+    want = tower(x).detach()
+    for strict in (False, True):
+        program = torch.export.export(tower, (x,), strict=strict)
+        assert not any("quadnorm" in str(node.target) for node in program.graph.nodes)
+        torch.testing.assert_close(program.module()(x).detach(), want, atol=2e-5, rtol=1e-5)
+    file = str(tmp_path / "rules.onnx")
+    torch.onnx.export(tower, (x,), file, verbose=False)
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    z = torch.randn(2, 4, 9, 8)
+    (got,) = session.run(None, {session.get_inputs()[0].name: z.numpy()})
+    np.testing.assert_allclose(got, tower(z).detach().numpy(), atol=2e-5)
+    sizes = {2: torch.export.Dim("n", min=4, max=100)}
+    with pytest.raises(ValueError, match="no closed form"):
+        torch.export.export(QuadNorm(4, measure="simpson"), (x,), dynamic_shapes=(sizes,))
+
+
+@pytest.mark.filterwarnings("ignore")  # the exporter's
+def test_the_older_onnx_exporter(tmp_path):
+    """It traces, so the graph is for one grid; any batch."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    layer, file = QuadNorm(4), str(tmp_path / "traced.onnx")
+    torch.onnx.export(layer, (torch.randn(2, 4, 9, 8),), file, dynamo=False, verbose=False)
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    x = torch.randn(2, 4, 9, 8)
+    (got,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    np.testing.assert_allclose(got, layer(x).detach().numpy(), atol=1e-5)
+
+
 @pytest.mark.parametrize("groups", [1, 2])
 def test_vmap(kernel, groups):
     x, w, gamma = torch.randn(3, 2, 4, 5), torch.rand(3, 5), torch.randn(3, 4)
@@ -136,18 +176,6 @@ def test_jvp_and_hessian(kernel):
     torch.testing.assert_close(tangent, (layer(x + h * v) - layer(x - h * v)) / (2 * h), atol=1e-7, rtol=1e-6)
     hessian = torch.func.hessian(lambda x: layer(x).sin().sum())(x)
     torch.testing.assert_close(hessian.reshape(40, 40), hessian.reshape(40, 40).T, atol=1e-10, rtol=0)
-
-
-def test_operator_checks():
-    """PyTorch's own test of a custom operator: schema, fake tensors, autograd registration, tracing."""
-    from quadnorm.norms.kernels import core
-
-    x = torch.randn(2, 4, 3, 5, dtype=torch.float64, requires_grad=True)
-    w = torch.full((1, 15), 1 / 15, dtype=torch.float64)
-    gamma = torch.rand(4, dtype=torch.float64, requires_grad=True)
-    torch.library.opcheck(core.norm, (x, w, gamma, None, 2, 1e-5, True))
-    y, stats = core.norm(x.detach(), w, gamma.detach(), None, 2, 1e-5, True)
-    torch.library.opcheck(core.norm_backward, (y, x.detach(), w, gamma.detach(), stats, 1e-5, True))
 
 
 def _train(rank, port, result):

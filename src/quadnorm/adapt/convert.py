@@ -16,7 +16,7 @@ from quadnorm.measures import Measure
 from quadnorm.norms import NoNorm, make_norm
 from quadnorm.norms.baselines.uniform import CountingNorm, TokenNorm
 from quadnorm.norms.factory import parse
-from quadnorm.norms.layers import QuadNorm
+from quadnorm.norms.quad import QuadNorm
 
 TOKEN = (
     "normalizes each point over its own channels, no spatial average; pass grid=(n, …) for tokens (B, N, C) if "

@@ -31,14 +31,32 @@ def report(
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Write one self-contained page from records: tables beside the paper's, figures, claims. Trains nothing."""
-    import tempfile
+    from tempfile import TemporaryDirectory
 
-    from quadnorm.lab.report import build_report, library_of
     from quadnorm.lab.studies.pack import unpack
 
-    given = records or [Path("results")]
-    unpacked = tempfile.TemporaryDirectory()  # until the process ends: figures read from it
-    folders = [unpack(p, Path(unpacked.name) / str(k)) if p.is_file() else p for k, p in enumerate(given)]
+    with TemporaryDirectory() as scratch:  # figures read from it while the page is written
+        given = records or [Path("results")]
+        folders = [unpack(p, Path(scratch) / str(k)) if p.is_file() else p for k, p in enumerate(given)]
+        target = _write(folders, out, compare, files, markdown, readme)
+    if show:
+        import webbrowser
+
+        if not webbrowser.open(target.resolve().as_uri()):
+            say("no browser could be started here; open the page in one by hand")
+
+
+def _write(
+    folders: list[Path],
+    out: Path,
+    compare: list[Path] | None,
+    files: Path | None,
+    markdown: Path | None,
+    readme: Path | None,
+) -> Path:
+    """The page, and whatever else was asked for."""
+    from quadnorm.lab.report import build_report, library_of
+
     library = library_of(folders)
     target = build_report(library, out, compare or None)
     say(target)
@@ -58,8 +76,4 @@ def report(
         if readme is not None:
             update_readme(readme, library)
             say(readme)
-    if show:
-        import webbrowser
-
-        if not webbrowser.open(target.resolve().as_uri()):
-            say("no browser could be started here; open the page in one by hand")
+    return target

@@ -11,12 +11,15 @@ from torch import nn
 
 from quadnorm._suggest import unknown
 from quadnorm.measures import PLACEMENTS, RULES
+from quadnorm.norms.anchored import AnchoredNorm
 from quadnorm.norms.baselines.bands import QuadBandNorm, RIBandNorm, SpectralNorm
 from quadnorm.norms.baselines.learned import LearnableQuad, ResConditioned
 from quadnorm.norms.baselines.uniform import GroupNorm, InstanceNorm, LayerNorm, NoNorm, RMSNorm, TokenNorm
-from quadnorm.norms.layers import MODES, AnchoredNorm, BlendQuadNorm, QuadNorm, QuadRMSNorm
+from quadnorm.norms.blend import BlendQuadNorm
+from quadnorm.norms.quad import MODES, QuadNorm
+from quadnorm.norms.rms import QuadRMSNorm
 
-# The first word of a spec, and which kinds of words may follow it.
+# Names, and which options may follow them.
 NORMS: dict[str, tuple[Callable[..., nn.Module], tuple[str, ...]]] = {
     "none": (NoNorm, ()),
     "layer": (LayerNorm, ()),
@@ -47,23 +50,29 @@ def norm_names() -> list[str]:
 def make_norm(spec: NormSpec, num_features: int, **options: Any) -> nn.Module:
     """A norm for ``num_features`` channels.
 
-    ``spec`` is a name with words after colons, a class or partial that takes the number of channels first, or None for
-    no norm:
+    ``spec`` is None for no norm, a class or partial that takes the number of channels first, or a name with options
+    after colons:
 
-    =====================================  ============================================================================
-    ``none``, ``layer``, ``token``,        the paper's baselines; ``group:4`` has 4 groups
-    ``instance``, ``group``, ``rms``
-    ``quad``                               :class:`QuadNorm` in layer mode; ``quad:instance``, ``quad:group:8``,
-    ``quad:simpson``,
-                                           ``quad:instance:midpoint``
-    ``blend``                              :class:`BlendQuadNorm`, α = 0.3; ``blend:0.1``, ``blend:learned``,
-    ``blend:0.3:simpson``
-    ``anchored:33``, ``anchored:33x65``    :class:`AnchoredNorm` of a training grid; ``anchored:33:instance``
-    ``quadrms``                            :class:`QuadRMSNorm`; words as for ``quad``
-    ``resconditioned``, ``learnablequad``  learned variants
-    ``spectral``, ``riband``,              spectral variants
-    ``quadband``
-    =====================================  ============================================================================
+    =====================  ===========================  ============================================================
+    name                   with options                 norm
+    =====================  ===========================  ============================================================
+    ``none``                                            :class:`NoNorm`, the identity
+    ``layer``                                           :class:`LayerNorm` over (C, *spatial)
+    ``token``                                           :class:`TokenNorm`, over the channels of each sample
+    ``instance``                                        :class:`InstanceNorm`
+    ``group``              ``group:4``                  :class:`GroupNorm`; the number of groups, default 8
+    ``rms``                                             :class:`RMSNorm`
+    ``quad``               ``quad:instance:midpoint``   :class:`QuadNorm`; mode, number of groups (``quad:group:8``),
+                                                        rule; default layer mode and the trapezoid rule
+    ``blend``              ``blend:0.1:simpson``        :class:`BlendQuadNorm`; α (default 0.3) or ``learned``, rule
+    ``anchored``           ``anchored:33x65:instance``  :class:`AnchoredNorm`; the training grid (needed), mode
+    ``quadrms``            ``quadrms:layer``            :class:`QuadRMSNorm`; options as for ``quad``
+    ``resconditioned``                                  :class:`ResConditioned`
+    ``learnablequad``      ``learnablequad:simpson``    :class:`LearnableQuad`; rule
+    ``spectral``                                        :class:`SpectralNorm`
+    ``riband``                                          :class:`RIBandNorm`
+    ``quadband``           ``quadband:simpson``         :class:`QuadBandNorm`; rule
+    =====================  ===========================  ============================================================
 
     ``options`` go to the constructor, as in ``make_norm("quad", 32, layout="last")``.
 
@@ -83,60 +92,70 @@ def make_norm(spec: NormSpec, num_features: int, **options: Any) -> nn.Module:
         raise TypeError(f"a norm is given by a name, a class, a partial or None, got {spec!r}")
     norm = spec(num_features, **options)
     if not isinstance(norm, nn.Module):
-        raise TypeError(f"{spec!r} made {norm!r} for {num_features} channels; expected an nn.Module")
+        raise TypeError(f"{spec!r} returned {norm!r} for {num_features} channels; expected an nn.Module")
     return norm
 
 
 def parse(spec: str) -> Callable[..., nn.Module]:
-    """The constructor that a name stands for, with what its words say bound."""
-    name, *words = spec.strip().lower().split(":")
+    """The constructor that a name stands for, with its options bound."""
+    name, *options = spec.strip().lower().split(":")
     name = ALIASES.get(name, name)
     if name not in NORMS:
         raise ValueError(unknown("norm", spec, [*NORMS, *ALIASES]))
     build, allowed = NORMS[name]
-    found: dict[str, Any] = {}
-    for word in words:
-        key, value = _meaning(word, allowed, found, spec)
-        found[key] = value
-    if found.get("mode") == "group" and "num_groups" not in found:
-        found["num_groups"] = 8
-    if "num_groups" in found and "mode" in allowed and found.get("mode") != "group":
+    arguments: dict[str, Any] = {}
+    for option in options:
+        key, value = _meaning(option, allowed, arguments, spec)
+        arguments[key] = value
+    if arguments.get("mode") == "group" and "num_groups" not in arguments:
+        arguments["num_groups"] = 8
+    if "num_groups" in arguments and "mode" in allowed and arguments.get("mode") != "group":
         raise ValueError(
-            f"norm {spec!r} has a number of groups without the mode; write {name}:group:{found['num_groups']}"
+            f"norm {spec!r} has a number of groups without the mode; write {name}:group:{arguments['num_groups']}"
         )
-    if name == "anchored" and "anchor" not in found:
+    if name == "anchored" and "anchor" not in arguments:
         raise ValueError(
             f"norm {spec!r} needs the training grid's samples per axis, as in 'anchored:33' or 'anchored:33x65'"
         )
-    return partial(build, **found)
+    return partial(build, **arguments)
 
 
-def _meaning(word: str, allowed: tuple[str, ...], found: dict[str, Any], spec: str) -> tuple[str, Any]:
-    """Which argument a word gives, and its value."""
+def _meaning(option: str, allowed: tuple[str, ...], bound: dict[str, Any], spec: str) -> tuple[str, Any]:
+    """Which argument an option gives, and its value; ``bound`` holds the arguments that earlier options gave."""
     readings: dict[str, tuple[bool, Callable[[], Any]]] = {
-        "anchor": (re.fullmatch(r"\d+(x\d+)*", word) is not None, lambda: _anchor(word)),
-        "mode": (word in MODES, lambda: word),
-        "num_groups": (word.isdigit(), lambda: int(word)),
-        "learn_alpha": (word == "learned", lambda: True),
-        "alpha": (_is_number(word), lambda: float(word)),
-        "measure": (word in RULES or word in PLACEMENTS, lambda: word),
+        "anchor": (re.fullmatch(r"\d+(x\d+)*", option) is not None, lambda: _anchor(option)),
+        "mode": (option in MODES, lambda: option),
+        "num_groups": (option.isdigit(), lambda: int(option)),
+        "learn_alpha": (option == "learned", lambda: True),
+        "alpha": (_is_number(option), lambda: float(option)),
+        "measure": (option in RULES or option in PLACEMENTS, lambda: option),
     }
     keys = [*allowed, "learn_alpha"] if "alpha" in allowed else allowed
     for key, (fits, value) in readings.items():
-        if key in keys and fits and key not in found:
+        if key in keys and fits and key not in bound:
             return key, value()
-    hint = f"it may have: {', '.join(keys)}" if keys else "it takes no words after a colon"
-    raise ValueError(f"norm {spec!r}: cannot read {word!r}; {hint}")
+    hint = f"it may have: {', '.join(_OPTIONS[k] for k in keys)}" if keys else "it takes no options after a colon"
+    raise ValueError(f"norm {spec!r}: cannot read {option!r}; {hint}")
 
 
-def _anchor(word: str) -> int | tuple[int, ...]:
-    sizes = tuple(int(n) for n in word.split("x"))
+_OPTIONS = {
+    "anchor": "the training grid, as in 33 or 33x65",
+    "mode": "a mode (layer, instance, group)",
+    "num_groups": "a number of groups",
+    "alpha": "alpha, a number from 0 to 1",
+    "learn_alpha": "learned",
+    "measure": "a rule, as in simpson",
+}
+
+
+def _anchor(text: str) -> int | tuple[int, ...]:
+    sizes = tuple(int(n) for n in text.split("x"))
     return sizes if len(sizes) > 1 else sizes[0]
 
 
-def _is_number(word: str) -> bool:
+def _is_number(text: str) -> bool:
     try:
-        float(word)
+        float(text)
     except ValueError:
         return False
     return True

@@ -1,21 +1,31 @@
-"""QuadNorm, the layer that all others are: one weighted core, any measure."""
+"""QuadNorm, the base class of every norm here that averages over space: one weighted core, any measure."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from quadnorm._suggest import unknown
-from quadnorm.measures import Blend, Grid, Measure, Separable, as_measure
-from quadnorm.norms.functional import checked
+from quadnorm._tensors import is_plain
+from quadnorm.measures import Anchored, Blend, Grid, Measure, Separable, as_measure
+from quadnorm.measures.axes import RuleAxis
+from quadnorm.measures.base import Shape
+from quadnorm.norms.functional import native_norm, spatial_shape
 from quadnorm.norms.kernels.core import normalize
-from quadnorm.norms.kernels.formula import statistics_dtype
 from quadnorm.norms.layout import Layout, checked_layout, from_channels_first, to_channels_first
-from quadnorm.norms.weights import blended, given_weights, has_holes, scaled, without_fill_values
+from quadnorm.norms.weights import (
+    Plan,
+    blended,
+    call_plan,
+    leaves_samples_out,
+    measure_weights,
+    without_fill_values,
+)
 
 MODES = ("layer", "instance", "group")
+PROXY: Any = fx.Proxy  # what symbolic traces call with; not a Tensor, whatever the signature says
 
 
 class QuadNorm(nn.Module):
@@ -24,14 +34,15 @@ class QuadNorm(nn.Module):
     .. math:: y = \gamma_c\,\frac{x - \mu}{\sqrt{v + \varepsilon}} + \beta_c, \qquad
         \mu = \frac1D\sum_{c,i} w_i\,x_{ci}, \quad v = \frac1D\sum_{c,i} w_i\,(x_{ci}-\mu)^2, \quad \sum_i w_i = 1
 
-    The weights are those of ``measure`` at the input's resolution, so that one layer serves every resolution; they are
-    no part of the state.
+    The weights are those of ``measure`` at the input's resolution, so one layer serves every resolution. They are not
+    part of the ``state_dict``.
 
     Args:
         num_features: number of channels C.
         eps: added to the variance.
         affine: whether to have γ (``weight``) and β (``bias``), one each per channel.
-        mode: what the D channels of one mean are: ``layer`` all, ``instance`` one, ``group`` C/num_groups.
+        mode: which D channels share a mean and variance: ``layer`` all of them, ``instance`` one each, ``group``
+            C/num_groups.
         num_groups: for ``mode="group"``; divides C.
         measure: a rule's name (``trapezoid`` for endpoint-inclusive samples, ``midpoint`` for cell centres, …), one
             name per axis, or any measure. The attribute ``measure`` can be set later.
@@ -40,13 +51,20 @@ class QuadNorm(nn.Module):
             ``layout`` can be set later.
 
     Call:
-        ``layer(x)``, or ``layer(x, weights=w)`` with w (\*spatial) or (B, \*spatial), any positive scale, 0 where a
-        sample is absent (see :func:`quad_norm`). Given weights take the place of the measure's; of a blend they replace
-        the quadrature, and counting counts the samples that are there.
+        ``layer(x)``, or with one or both of
+
+        - ``mask``: boolean, (\*spatial) or (B, \*spatial), True where a sample is there. It multiplies the measure:
+          the same quadrature without the masked samples.
+        - ``weights``: (\*spatial) or (B, \*spatial), any positive scale, 0 where a sample is absent. They take the
+          place of the measure's weights (of a blend's, of its quadrature; counting then counts the samples present).
+
+        Absent samples do not enter the statistics, whatever they hold (see :func:`quad_norm`).
 
     >>> layer = QuadNorm(1, affine=False, mode="instance", eps=0.0)
     >>> layer(torch.tensor([[[0.0, 1.0, 2.0]]]))  # trapezoid weights ¼, ½, ¼
     tensor([[[-1.4142,  0.0000,  1.4142]]])
+    >>> layer(torch.tensor([[[0.0, 2.0, 9.0]]]), mask=torch.tensor([True, True, False]))[..., :2]  # ⅓, ⅔
+    tensor([[[-1.4142,  0.7071]]])
     """
 
     weight: nn.Parameter | None
@@ -75,6 +93,7 @@ class QuadNorm(nn.Module):
         self.eps = float(eps)
         self.mode = mode
         self.num_groups = num_groups
+        self.groups = {"layer": 1, "instance": num_features, "group": num_groups}[mode]  # means per batch entry
         if self.groups < 1 or num_features % self.groups:
             raise ValueError(
                 f"num_groups must divide num_features, got num_groups={num_groups} and num_features={num_features}"
@@ -85,11 +104,6 @@ class QuadNorm(nn.Module):
         ones = torch.ones(num_features, device=device, dtype=dtype)
         self.register_parameter("weight", nn.Parameter(ones) if affine else None)
         self.register_parameter("bias", nn.Parameter(torch.zeros_like(ones)) if affine and self.centre else None)
-
-    @property
-    def groups(self) -> int:
-        """Number of means per batch entry."""
-        return {"layer": 1, "instance": self.num_features, "group": self.num_groups}[self.mode]
 
     @property
     def measure(self) -> Measure:
@@ -116,45 +130,45 @@ class QuadNorm(nn.Module):
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
-    def forward(self, x: Tensor, weights: Any = None) -> Tensor:
+    def forward(self, x: Tensor, weights: Any = None, mask: Any = None) -> Tensor:
         """Normalize x; see the class."""
-        shape = x.shape
-        x = to_channels_first(x, self._layout)
-        spatial = checked(x, self.groups, self.num_features)
-        if weights is None:
-            y = self._under_measure(x, spatial)
+        if isinstance(x, PROXY):
+            return leaf_call(self, x, weights=weights, mask=mask)
+        first = x if self._layout == "first" else to_channels_first(x, self._layout)
+        plan = self._plan(first) if weights is None and mask is None else self._call_plan(first, weights, mask)
+        if plan.weights is None:
+            y = native_norm(first, self.groups, self.weight, self.bias, self.eps)
         else:
-            w = self._given(scaled(given_weights(weights, x, spatial), statistics_dtype(x)), spatial)
-            y = self._normalize(without_fill_values(x, w), w)
-        return from_channels_first(y, shape, self._layout)
+            if plan.has_absent:
+                first = without_fill_values(first, plan.weights)
+            y = normalize(first, plan.weights, self.weight, self.bias, self.groups, self.eps, self.centre)
+        return y if self._layout == "first" else from_channels_first(y, x.shape, self._layout)
 
-    def _under_measure(self, x: Tensor, spatial: tuple[int, ...]) -> Tensor:
-        flat, holes, w = self._plan(x, spatial)
-        if flat:
-            return self._native(x)
-        if w is None:
-            w = self._measure_weights(spatial, x)
-        return self._normalize(without_fill_values(x, w) if holes else x, w)
-
-    def _plan(self, x: Tensor, spatial: tuple[int, ...]) -> tuple[bool, bool, Tensor | None]:
-        """Whether weights are equal, whether samples are left out, and the weights unless they are learned or traced.
-
-        The last answer is kept: a network asks the same thing at every step.
-        """
-        if torch.compiler.is_compiling():
-            return self._is_flat(spatial, True), not isinstance(self._measure, Separable), None
-        key = (spatial, x.device, x.dtype)
+    def _plan(self, x: Tensor) -> Plan:
+        """The plan for x under the measure. The last one is kept: a network asks the same thing at every step."""
+        if not is_plain(x):
+            return self._new_plan(x)
+        key = x.shape, x.device, x.dtype
         memo = self.__dict__.get("_memo")
         if memo is not None and memo[0] is self._measure and memo[1] == key:
-            plan: tuple[bool, bool, Tensor | None] = memo[2]
+            plan: Plan = memo[2]
             return plan
-        # One sample is all there is to average: our kernel gives exactly β, PyTorch's only nearly.
-        flat = max(spatial) > 1 and self._is_flat(spatial, False)
-        w = None if flat or self._learns else self._measure_weights(spatial, x)
-        plan = flat, not flat and has_holes(self._measure, spatial), w
-        if type(x) is Tensor or isinstance(x, nn.Parameter):  # weights for a fake tensor are fake
+        plan = self._new_plan(x)
+        if not self._learns:
             self.__dict__["_memo"] = self._measure, key, plan
         return plan
+
+    def _new_plan(self, x: Tensor) -> Plan:
+        spatial = spatial_shape(x, self.groups, self.num_features)
+        if self._counts(spatial):
+            return Plan(None)
+        return Plan(self._weights(x, spatial), leaves_samples_out(self._measure, spatial))
+
+    def _call_plan(self, x: Tensor, weights: Any, mask: Any) -> Plan:
+        spatial = spatial_shape(x, self.groups, self.num_features)
+        plan = call_plan(self._measure, weights, mask, x, spatial)
+        assert plan.weights is not None
+        return Plan(self._given(plan.weights, spatial), plan.has_absent)
 
     @property
     def _learns(self) -> bool:
@@ -166,33 +180,59 @@ class QuadNorm(nn.Module):
         state.pop("_memo", None)  # derived, and as large as the grid
         return state
 
-    def _is_flat(self, spatial: tuple[int, ...], tracing: bool) -> bool:
-        m = self._measure
-        if tracing and not isinstance(m, Grid):  # asking an anchored measure would compile the training grid's size in
-            return False
-        return self.centre and isinstance(m, Separable) and m.flat(spatial)
+    def _counts(self, spatial: Shape) -> bool:
+        """Whether the statistics are plain averages that promise PyTorch's own result, to the last bit.
 
-    def _native(self, x: Tensor) -> Tensor:
-        """Equal weights: PyTorch's own kernel, to the last bit."""
-        if x.dtype in (torch.float16, torch.bfloat16) or (self.weight is not None and self.weight.dtype != x.dtype):
-            dtype = statistics_dtype(x)
-            weight, bias = (None if p is None else p.to(dtype) for p in (self.weight, self.bias))
-            with torch.autocast(x.device.type, enabled=False):
-                return nn.functional.group_norm(x.to(dtype), self.groups, weight, bias, self.eps).to(x.dtype)
-        return nn.functional.group_norm(x, self.groups, self.weight, self.bias, self.eps)
+        Those of counting and of an anchored measure on its training grid do. A quadrature promises accuracy instead,
+        also where its weights happen to be equal (midpoint, periodic).
+        """
+        return self.centre and is_counting(self._measure, spatial)
 
-    def _measure_weights(self, spatial: tuple[int, ...], x: Tensor) -> Tensor:
-        return self._measure.shared_weights(spatial, x.device, statistics_dtype(x)).reshape(1, -1)
+    def _weights(self, x: Tensor, spatial: Shape) -> Tensor:
+        """Weights (1, N) under the measure."""
+        return measure_weights(self._measure, x, spatial)
 
-    def _given(self, w: Tensor, spatial: tuple[int, ...]) -> Tensor:
+    def _given(self, w: Tensor, spatial: Shape) -> Tensor:
+        """Weights (1 or B, N) made from those given at call time, already scaled."""
         return blended(w, self._measure.alpha) if isinstance(self._measure, Blend) else w
 
-    def _normalize(self, x: Tensor, w: Tensor) -> Tensor:
-        return normalize(x, w, self.weight, self.bias, self.groups, self.eps, self.centre)
-
     def extra_repr(self) -> str:
-        """What the constructor was given."""
+        """The constructor's arguments."""
         groups = f", num_groups={self.num_groups}" if self.mode == "group" else ""
         layout = "" if self._layout == "first" else f", layout={self._layout!r}"
         given = f"{self.num_features}, eps={self.eps:g}, affine={self.affine}, mode={self.mode!r}{groups}"
         return f"{given}, measure={self.measure!r}{layout}"
+
+
+def is_counting(measure: Measure, spatial: Shape) -> bool:
+    """Whether a measure is the plain average of all samples, by its meaning and not by chance.
+
+    >>> is_counting(Grid("counting"), (5,)), is_counting(Grid("midpoint"), (5,))
+    (True, False)
+    """
+    tracing = torch.compiler.is_compiling()
+    if not tracing and max(spatial) == 1:  # our kernel gives exactly β; PyTorch's nearly, or refuses
+        return False
+    if isinstance(measure, Blend):
+        every_sample = isinstance(measure.quadrature, Separable)
+        return every_sample and (measure.alpha == 1 or is_counting(measure.quadrature, spatial))
+    if isinstance(measure, Grid):
+        return all(isinstance(a, RuleAxis) and a.rule.name == "counting" for a in measure.axes(len(spatial)))
+    # Asking an anchored measure for its training grid would compile that grid's size into a trace.
+    return not tracing and isinstance(measure, Anchored) and measure.flat(spatial)
+
+
+def leaf_call(module: nn.Module, x: Any, **options: Any) -> Tensor:
+    """The call of a norm as one node of ``fx.symbolic_trace``'s graph, as for PyTorch's own norms.
+
+    The formula depends on the sizes of x, which a symbolic trace does not know.
+    """
+    path = x.tracer.path_of_module(module)
+    if not path:
+        raise TypeError(
+            f"fx.symbolic_trace cannot look inside {type(module).__name__}, whose weights depend on the size of its "
+            f"input; trace the model that contains it (there it stays one node), or use torch.export or make_fx"
+        )
+    options = {k: v for k, v in options.items() if v is not None}
+    node: Tensor = x.tracer.create_proxy("call_module", path, (x,), options)
+    return node

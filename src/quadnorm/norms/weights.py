@@ -1,11 +1,16 @@
-"""Weights given at call time: checked, flattened and scaled to sum to 1."""
+"""What each sample counts: weights from a measure, weights and masks given at call time."""
 
-from functools import lru_cache
-from typing import Any
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
+from quadnorm._tensors import is_plain
 from quadnorm.measures import Blend, Measure, Separable
 from quadnorm.measures.base import Shape
 from quadnorm.norms.kernels.formula import statistics_dtype
@@ -15,68 +20,145 @@ from quadnorm.norms.kernels.formula import statistics_dtype
 FILL = 1e15
 
 
-def given_weights(weights: Any, x: Tensor, spatial: Shape) -> Tensor:
-    """Weights (*spatial), (B, *spatial) or with the samples flattened, checked, as (1 or B, N); not yet scaled."""
-    w = torch.as_tensor(weights)
-    if w.is_complex():
-        raise TypeError(f"weights must be real numbers, got {w.dtype}")
-    B = x.shape[0]
+class Plan(NamedTuple):
+    """How a norm averages over the samples of one input."""
+
+    weights: Tensor | None
+    """(1 or B, N), each row summing to 1; None: plain averages, taken by PyTorch's own kernel."""
+    has_absent: bool = False
+    """Whether samples may be absent (weight 0), whose values must not be read."""
+
+
+def measure_weights(measure: Measure, x: Tensor, spatial: Shape) -> Tensor:
+    """The measure's weights for the samples of x (B, C, *spatial), (1, N), in the statistics' dtype."""
+    if _has_no_numbers(x):
+        return x.new_empty((1, measure._checked(spatial)[0] * _count(spatial[1:])), dtype=statistics_dtype(x))
+    return measure.shared_weights(spatial, x.device, statistics_dtype(x)).reshape(1, -1)
+
+
+def _has_no_numbers(x: Tensor) -> bool:
+    """Whether x only stands for a tensor, on a device that need not exist here, and nobody records what is done."""
+    if torch.compiler.is_compiling() or not (x.is_meta or isinstance(x, FakeTensor)):
+        return False
+    return get_proxy_mode() is None
+
+
+def _count(spatial: Shape) -> int:
     N = 1
     for n in spatial:
         N = N * n
-    w = w.to(
-        device=x.device,
-        dtype=torch.promote_types(w.dtype, statistics_dtype(x)) if w.is_floating_point() else statistics_dtype(x),
-    )
-    got = tuple(w.shape)
-    if got in (spatial, (N,)):
-        flat = w.reshape(1, N)
-    elif got[1:] in (spatial, (N,)) and got[0] in (1, B):
-        flat = w.reshape(got[0], N)
+    return N
+
+
+def leaves_samples_out(measure: Measure, spatial: Shape) -> bool:
+    """Whether a measure gives samples of this shape the weight 0: they are absent. Rules on grids give none."""
+    if isinstance(measure, Blend):
+        return leaves_samples_out(measure.quadrature, spatial)
+    if isinstance(measure, Separable):
+        return False
+    if not is_plain():
+        return True
+    answers = _ABSENT.setdefault(measure, {})
+    if spatial not in answers:
+        answers[spatial] = bool((measure.shared_weights(spatial) == 0).any())
+    return answers[spatial]
+
+
+# An answer lives as long as its measure, and does not keep it alive.
+_ABSENT: WeakKeyDictionary[Measure, dict[Shape, bool]] = WeakKeyDictionary()
+
+
+def call_plan(measure: Measure | None, weights: Any, mask: Any, x: Tensor, spatial: Shape) -> Plan:
+    """The plan for weights and a mask given at call time, of which one may be None; with weights, the measure too.
+
+    ``weights`` take the place of the measure's (of a blend's, of its quadrature), ``mask`` multiplies either.
+    """
+    if weights is None:
+        assert measure is not None
+        w = measure_weights(measure.quadrature if isinstance(measure, Blend) else measure, x, spatial)
     else:
-        raise ValueError(
-            f"weights have shape {got}; expected one per sample, {spatial}, "
-            f"or one set for each of the {B} batch entries, {(B, *spatial)}"
-        )
-    if inspectable(flat):
-        _check(flat)
+        w = given_weights(weights, x, spatial)
+    if mask is not None:
+        w = w * given_mask(mask, x, spatial)
+        _check(w, "the mask leaves")
+    # On a CPU the smallest weight is at hand; elsewhere reading it would cost more than assuming the worst.
+    has_absent = not is_plain(w) or w.device.type != "cpu" or bool((w == 0).any())
+    return Plan(scaled(w, statistics_dtype(x)), has_absent)
+
+
+def given_weights(weights: Any, x: Tensor, spatial: Shape) -> Tensor:
+    """Weights (*spatial), (B, *spatial) or with the samples flattened, checked, as (1 or B, N); not yet scaled."""
+    w = weights if isinstance(weights, Tensor) else torch.as_tensor(weights, device="cpu")
+    if w.is_complex():
+        raise TypeError(f"weights must be real numbers, got {w.dtype}")
+    dtype = statistics_dtype(x)
+    w = w.to(device=x.device, dtype=torch.promote_types(w.dtype, dtype) if w.is_floating_point() else dtype)
+    flat = _rows(w, "weights have", x, spatial)
+    _check(flat, "the weights leave")
     return flat
 
 
 def given_mask(mask: Any, x: Tensor, spatial: Shape) -> Tensor:
     """A boolean mask (*spatial), (B, *spatial) or with the samples flattened, True where a sample is there."""
-    m = torch.as_tensor(mask)
+    m = mask if isinstance(mask, Tensor) else torch.as_tensor(mask, device="cpu")
     if m.dtype != torch.bool:
         raise TypeError(
             f"the mask must be boolean (True = the sample is there), got {m.dtype}; use mask.bool(), or weights= for "
             f"numbers that take the place of the measure"
         )
-    return given_weights(m, x, spatial).bool()
+    return _rows(m.to(x.device), "the mask has", x, spatial)
 
 
-def _check(w: Tensor) -> None:
-    if w.numel() == 0:
+def _rows(t: Tensor, subject: str, x: Tensor, spatial: Shape) -> Tensor:
+    """One number for each sample as (1, N), or for each sample of each batch entry as (B, N)."""
+    B, N = x.shape[0], _count(spatial)
+    got = tuple(t.shape)
+    if got in (spatial, (N,)):
+        return t.reshape(1, N)
+    if got[1:] in (spatial, (N,)) and got[0] in (1, B):
+        return t.reshape(got[0], N)
+    raise ValueError(
+        f"{subject} shape {got}; expected one number per sample, {spatial}, "
+        f"or one set for each of the {B} batch entries, {(B, *spatial)}"
+    )
+
+
+def _check(w: Tensor, subject: str) -> None:
+    """Raise for weights (1 or B, N) that are negative, not finite or all zero.
+
+    Values on a CPU are looked at. On a CUDA device they are asserted there, which waits for nobody; elsewhere, and in a
+    trace, they are taken as they come.
+    """
+    if w.numel() == 0 or not is_plain(w):
         return
     values = w.detach()
-    # One transfer from the device for all three questions.
-    low, total, high = torch.stack([values.amin(), values.sum(1).amin(), values.amax()]).tolist()
-    if low < 0:
-        raise ValueError(f"weights must not be negative, got {low:g}; use 0 for a sample that is absent")
-    if not (total < float("inf") and high < float("inf")):
-        raise ValueError("weights hold NaN or infinite values; expected finite numbers, 0 where a sample is absent")
-    if total <= 0:
-        empty = (values.sum(1) <= 0).nonzero()[:, 0].tolist()
-        raise ValueError(
-            f"all weights are zero for batch entries {empty[:10]}: nothing is left to average over; "
-            f"drop these entries, or give them weights"
-        )
+    if w.device.type == "cuda":
+        check_on_device(values)
+    elif w.device.type == "cpu":
+        # The sum of weights that are all finite may still overflow, so it is taken of parts of the largest.
+        low, high = (float(v) for v in values.aminmax())
+        if low < 0:
+            raise ValueError(f"weights must not be negative, got {low:g}; use 0 for a sample that is absent")
+        if not high < float("inf") or low != low:
+            raise ValueError("weights hold NaN or infinite values; expected finite numbers, 0 where a sample is absent")
+        empty = (values.amax(1) <= 0).nonzero()[:, 0].tolist()
+        if empty:
+            raise ValueError(
+                f"{subject} nothing of batch entries {empty[:10]} to average over: all weights are zero; "
+                f"drop these entries, or keep at least one sample of each"
+            )
+
+
+def check_on_device(w: Tensor) -> None:
+    """The same questions, asked on the device: no value comes back, and a wrong one ends the program there."""
+    torch._assert_async((w >= 0).all() & torch.isfinite(w).all(), "weights must be finite and not negative")
+    torch._assert_async((w.amax(1) > 0).all(), "all weights of a batch entry are zero: nothing to average over")
 
 
 def scaled(w: Tensor, dtype: torch.dtype) -> Tensor:
-    """Rows divided by their sums. A row of zeros (possible only in a trace, which cannot check) stays zero."""
-    w = w / w.detach().amax(1, keepdim=True).clamp_min(
-        torch.finfo(w.dtype).tiny
-    )  # weights of any scale: keep the sum representable
+    """Rows divided by their sums. A row of zeros (possible only where values cannot be checked) stays zero."""
+    # Divided by the largest first: weights of any scale, up to the largest number there is, keep a finite sum.
+    w = w / w.detach().amax(1, keepdim=True).clamp_min(torch.finfo(w.dtype).tiny)
     total = w.sum(1, keepdim=True)
     return (w / torch.where(total > 0, total, torch.ones_like(total))).to(dtype)
 
@@ -90,24 +172,5 @@ def blended(w: Tensor, alpha: float | Tensor) -> Tensor:
 
 def without_fill_values(x: Tensor, w: Tensor) -> Tensor:
     """Input x with NaN, infinite and fill values at absent samples (w = 0) read as 0; everything else untouched."""
-    if inspectable(w) and not bool((w == 0).any()):
-        return x
     fill = (w == 0).reshape(-1, 1, *x.shape[2:]) & ~(x.detach().abs() < FILL)
     return torch.where(fill, torch.zeros((), dtype=x.dtype, device=x.device), x)
-
-
-def inspectable(*tensors: Tensor | None) -> bool:
-    """Whether values can be looked at: no trace, no meta or fake tensor or other subclass, no functorch transform."""
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        return False
-    return all(t is None or ((type(t) is Tensor or type(t) is torch.nn.Parameter) and not t.is_meta) for t in tensors)
-
-
-@lru_cache(maxsize=256)
-def has_holes(measure: Measure, shape: Shape) -> bool:
-    """Whether a measure leaves samples out (weight 0) at this shape. Rules on grids do not."""
-    if isinstance(measure, Separable):
-        return False
-    if isinstance(measure, Blend) and measure.alpha > 0:
-        return False
-    return bool((measure.shared_weights(shape) == 0).any())

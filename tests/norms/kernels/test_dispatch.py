@@ -7,10 +7,12 @@ import threading
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from quadnorm.norms import QuadNorm
 from quadnorm.norms.kernels import blocked, core, dispatch, formula
-from quadnorm.norms.kernels.dispatch import numba_serves, requested
+from quadnorm.norms.kernels.blocks import BLOCK
+from quadnorm.norms.kernels.dispatch import numba_serves, requested, triton_serves
 from tests.norms.reference import reference
 
 
@@ -31,6 +33,26 @@ def test_choice(monkeypatch):
     monkeypatch.setattr(dispatch, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"quadnorm\[fast\]"):
         requested()
+    monkeypatch.setenv("QUADNORM_KERNEL", "triton")
+    with pytest.raises(ImportError, match=r"quadnorm\[triton\]"):
+        requested()
+
+
+def test_triton_is_for_gpus(monkeypatch):
+    """Float32 and shorter on CUDA and ROCm; on the CPU only in the interpreter, and only when asked for."""
+    x = torch.randn(2, 3, 4)
+    with FakeTensorMode():
+        gpu = torch.empty(2, 3, 4, device="cuda")
+        double = gpu.double()
+    monkeypatch.delenv("QUADNORM_KERNEL", raising=False)
+    assert triton_serves(gpu)
+    assert not triton_serves(double)
+    assert not triton_serves(x)
+    for name, serves in (("triton", True), ("torch", False), ("numba", False)):
+        monkeypatch.setenv("QUADNORM_KERNEL", name)
+        assert [triton_serves(gpu), triton_serves(x), triton_serves(x.half())] == [serves] * 3
+        assert not triton_serves(x.double())
+        assert not triton_serves(x.to("meta"))
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 300, 310), (3, 2, 40000), (2, 70, 64, 64)])
@@ -74,15 +96,15 @@ def test_temporaries_of_the_torch_kernel_are_small(offset):
             return out
 
     x, w = torch.randn(2, 64, 16384) + offset, torch.full((1, 16384), 1 / 16384)
+    y, stats, dx, sums = torch.empty_like(x), torch.empty(3, 2, 1), torch.empty_like(x), torch.empty(2, 2, 64)
+    g = torch.ones_like(x)
     with Storages() as forward:
-        y, stats = blocked.forward(x, w, None, None, 1, 1e-5, True)
+        blocked.forward(x, w, None, None, 1e-5, True, y, stats)
     with Storages() as backward:
-        dx, _ = blocked.backward(torch.ones_like(x), x, w, None, stats, 1e-5, True)
-    for seen, outputs in ((forward, (x, y)), (backward, (x, dx))):
+        blocked.backward(g, x, w, None, stats, 1e-5, True, dx, sums)
+    for seen, outputs in ((forward, (x, y)), (backward, (x, g, dx))):
         own = {t.untyped_storage().data_ptr() for t in outputs}
-        sizes = [n for p, n in seen.bytes.items() if p not in own]
-        assert sum(n == x.nbytes for n in sizes) <= (seen is backward)  # the gradient made inside the block
-        assert max(n for n in sizes if n != x.nbytes) <= 4 * blocked.BLOCK * torch.get_num_threads()
+        assert max(n for p, n in seen.bytes.items() if p not in own) <= 4 * BLOCK * torch.get_num_threads()
 
 
 def test_threads_at_the_same_time():
@@ -134,5 +156,26 @@ def test_a_forked_child_survives():
         "x = torch.randn(2, 3, 5); y = QuadNorm(3)(x); pid = os.fork()\n"
         "if pid == 0:\n    os._exit(0 if torch.allclose(QuadNorm(3)(x), y, atol=1e-6) else 1)\n"
         "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))"
+    )
+    assert run(code).split() == ["0"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.parametrize("imported", ["before", "after"])
+def test_a_child_of_a_process_with_its_own_parallel_numba_survives(imported):
+    """The parent's threads are gone in the child, where numba would end the process; imported before or after."""
+    early, late = ("import quadnorm\n", "") if imported == "before" else ("", "import quadnorm\n")
+    code = (
+        "import multiprocessing, numba, numpy as np, torch\n"
+        f"{early}"
+        "@numba.njit(parallel=True)\n"
+        "def own(a):\n"
+        "    for i in numba.prange(a.size):\n        a[i] += 1\n"
+        "def child():\n"
+        f"    {late or 'pass'}\n"
+        "    from quadnorm import QuadNorm\n"
+        "    assert QuadNorm(3)(torch.randn(2, 3, 5)).shape == (2, 3, 5)\n"
+        "torch.set_num_threads(1); own(np.zeros(100))\n"
+        "p = multiprocessing.get_context('fork').Process(target=child); p.start(); p.join(); print(p.exitcode)"
     )
     assert run(code).split() == ["0"]

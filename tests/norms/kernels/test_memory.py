@@ -18,7 +18,8 @@ def hints(monkeypatch):
 
 @pytest.mark.parametrize("numbers", [3 * 1024, 3 * 1024 + 1, 5000, 9999])
 def test_whole_pages_inside_the_tensor(hints, numbers):
-    y = memory.empty_like(torch.zeros(numbers))
+    y = torch.zeros(numbers)
+    memory.ask_for_huge_pages(y)
     [(start, length, advice)] = hints
     end = y.data_ptr() + y.nbytes
     assert (start % memory.PAGE, length % memory.PAGE, advice) == (0, 0, memory.HUGE_PAGES)
@@ -27,18 +28,23 @@ def test_whole_pages_inside_the_tensor(hints, numbers):
 
 
 def test_small_tensors_and_other_devices_are_left_alone(hints):
-    memory.empty_like(torch.zeros(3 * 1024 - 1))
-    memory.empty_like(torch.zeros(10_000, device="meta"))
-    assert hints == []
+    with use_kernel("torch"):
+        QuadNorm(1)(torch.zeros(1, 1, 3 * 1024 - 1))
+        assert hints == []
+        QuadNorm(1)(torch.zeros(1, 1, 3 * 1024))
+        assert len(hints) == 1
+    memory.ask_for_huge_pages(torch.zeros(10_000, device="meta"))
+    assert len(hints) == 1
 
 
 @pytest.mark.parametrize("system", ["win32", "darwin"])
 def test_systems_without_the_call(monkeypatch, system):
-    monkeypatch.setattr(memory, "LARGE", 1)
     monkeypatch.setattr(memory.sys, "platform", system)
     memory._madvise.cache_clear()
     try:
-        assert memory.empty_like(torch.zeros(2, 3, dtype=torch.float64)).shape == (2, 3)
+        y = torch.ones(2, 3, dtype=torch.float64)
+        memory.ask_for_huge_pages(y)
+        assert (y == 1).all()
     finally:
         memory._madvise.cache_clear()
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from quadnorm.lab.bench.timing import Row, interleaved, median_time, peak_memory, row
 from quadnorm.norms.kernels.dispatch import use_kernel
-from quadnorm.norms.layers import QuadNorm
+from quadnorm.norms.quad import QuadNorm
 
 SHAPES = ((8, 32, 64, 64), (8, 64, 128, 128), (2, 64, 256, 256), (2, 32, 64, 64, 64))
 
@@ -120,11 +120,11 @@ def _compiled(shape: tuple[int, ...], mode: str, repeats: int) -> list[Row]:
 
 def _means(rows: list[Row]) -> list[Row]:
     """Geometric mean of the ratios of each comparison; seconds are summed."""
-    found: dict[tuple[str, str], list[Row]] = {}
+    comparisons: dict[tuple[str, str], list[Row]] = {}
     for r in rows:
-        found.setdefault((r["name"], r["peer"]), []).append(r)
+        comparisons.setdefault((r["name"], r["peer"]), []).append(r)
     means = []
-    for (name, peer), same in found.items():
+    for (name, peer), same in comparisons.items():
         mean = row(name, "geometric mean", sum(r["seconds"] for r in same), peer, sum(r["peer_seconds"] for r in same))
         mean["ratio"] = exp(sum(log(r["ratio"]) for r in same) / len(same))
         means.append(mean)

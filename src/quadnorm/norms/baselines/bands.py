@@ -1,7 +1,7 @@
 """Norms that work on the spectrum of the activations: the paper's extended baselines, which it names without defining.
 
-The definitions are ours, chosen from the names and from the table: both kinds disturb the field already at the training
-resolution, and fall apart on finer grids, where modes appear that training never saw.
+The definitions are ours, chosen to fit the names and the paper's table: both kinds disturb the field already at the
+training resolution, and fail on finer grids, where modes appear that training never saw.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.norms.layers import QuadNorm
+from quadnorm.norms.quad import PROXY, QuadNorm, leaf_call
+from quadnorm.norms.weights import without_fill_values
 
 
 def wavenumbers(spatial: tuple[int, ...], device: torch.device) -> Tensor:
@@ -31,16 +32,18 @@ class SpectralNorm(QuadNorm):
         \;+\; \beta_c \text{ at } k = 0
 
     with x̂ the discrete Fourier transform divided by the number of samples. Not the spectral norm of a weight matrix. A
-    finer grid has more modes, and noise in them is lifted to unit energy. ``weights=`` is accepted and ignored: there
-    is no spatial average.
+    finer grid has more modes, and noise in them is lifted to unit energy. ``weights=`` and ``mask=`` are accepted and
+    ignored: there is no spatial average.
 
     >>> y = SpectralNorm(4, eps=0.0)(torch.randn(2, 4, 8))
     >>> round(torch.fft.rfft(y, norm="forward").abs().square().mean().item(), 4)
     1.0
     """
 
-    def forward(self, x: Tensor, weights: Any = None) -> Tensor:
+    def forward(self, x: Tensor, weights: Any = None, mask: Any = None) -> Tensor:
         """Whiten the spectrum."""
+        if isinstance(x, PROXY):
+            return leaf_call(self, x)
         if self.layout != "first":
             raise ValueError("SpectralNorm needs layout='first', (B, C, *spatial)")
         dims = tuple(range(2, x.ndim))
@@ -82,13 +85,18 @@ class RIBandNorm(QuadNorm):
         gains = torch.ones(bands, num_features, device=options.get("device"), dtype=options.get("dtype"))
         self.gain = nn.Parameter(gains)
 
-    def forward(self, x: Tensor, weights: Any = None) -> Tensor:
+    def forward(self, x: Tensor, weights: Any = None, mask: Any = None) -> Tensor:
         """Split into bands, normalize each, add up."""
+        if isinstance(x, PROXY):
+            return leaf_call(self, x, weights=weights, mask=mask)
         if self.layout != "first":
             raise ValueError(f"{type(self).__name__} needs layout='first', (B, C, *spatial)")
         spatial = tuple(x.shape[2:])
         dims = tuple(range(2, x.ndim))
         xs = x if x.dtype == torch.float64 else x.float()
+        plan = self._plan(x) if weights is None and mask is None else self._call_plan(x, weights, mask)
+        if plan.weights is not None and plan.has_absent:  # the transform would spread a fill value everywhere
+            xs = without_fill_values(xs, plan.weights)
         spectrum = torch.fft.rfftn(xs, dim=dims)
         # Band 0 is the mean, band b ≥ 1 holds 2^(b−1) ≤ |k| < 2^b.
         octave = torch.log2(wavenumbers(spatial, x.device).clamp_min(0.5)).floor().long() + 1
@@ -97,7 +105,7 @@ class RIBandNorm(QuadNorm):
         y = torch.zeros_like(xs)
         for b, gain in enumerate(self.gain):
             part = torch.fft.irfftn(spectrum * (octave == b), s=spatial, dim=dims)
-            y = y + gain.reshape(shape) * super().forward(part, weights)
+            y = y + gain.reshape(shape) * super().forward(part, weights, mask)
         if self.bias is not None:  # each band added β once
             y = y - (self.gain.sum(0) - 1).mul(self.bias).reshape(shape)
         return y.to(x.dtype)

@@ -13,19 +13,20 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm.measures import Separable
+from quadnorm.measures.base import Shape
 from quadnorm.norms.baselines.uniform import LayerNorm
-from quadnorm.norms.kernels.formula import statistics_dtype
-from quadnorm.norms.layers import QuadNorm
+from quadnorm.norms.quad import PROXY, QuadNorm, leaf_call
+from quadnorm.norms.weights import measure_weights
 
 
 class ResConditioned(LayerNorm):
-    r"""LayerNorm whose affine map is told the resolution.
+    r"""LayerNorm whose affine map depends on the resolution.
 
     .. math:: y = (1 + s_c(\bar n))\,LN(x)_c + t_c(\bar n), \qquad (s, t) = \mathrm{MLP}(\log_2 \bar n / 8)
 
-    n̄ is the geometric mean of the samples per axis, LN the LayerNorm over (C, \*spatial) with its own γ and β, the MLP
-    has one hidden layer of
-    ``hidden`` units (tanh) and starts at s = t = 0. Trained at one resolution it has no reason to be right at another.
+    n̄ is the geometric mean of the samples per axis, LN the LayerNorm over (C, \*spatial) with its own γ and β. The MLP
+    has one hidden layer of ``hidden`` units (tanh) and starts at s = t = 0. Training at one resolution teaches it
+    nothing about another.
 
     >>> x = torch.randn(2, 4, 8, 8)
     >>> torch.equal(ResConditioned(4)(x), LayerNorm(4)(x))
@@ -42,9 +43,11 @@ class ResConditioned(LayerNorm):
         nn.init.zeros_(last.bias)
         self.condition = nn.Sequential(nn.Linear(1, hidden, **place), nn.Tanh(), last)
 
-    def forward(self, x: Tensor, weights: Any = None) -> Tensor:
-        """Normalize, then scale and shift by what the resolution says."""
-        y = super().forward(x, weights)
+    def forward(self, x: Tensor, weights: Any = None, mask: Any = None) -> Tensor:
+        """Normalize, then scale and shift as the resolution asks."""
+        if isinstance(x, PROXY):
+            return leaf_call(self, x, weights=weights, mask=mask)
+        y = super().forward(x, weights, mask)
         first = self.layout == "first"
         spatial = self.layout if isinstance(self.layout, tuple) else (x.shape[2:] if first else x.shape[1:-1])
         like: Tensor = self.condition[0].weight  # type: ignore[assignment]
@@ -64,8 +67,8 @@ class LearnableQuad(QuadNorm):
 
     q are the quadrature weights of ``measure`` and θ is piecewise linear on [0, 1] between ``knots`` learned values,
     the same on every axis, starting at 0, where the layer is QuadNorm. The density is a function of position, not of
-    the index, so the layer serves every resolution. With
-    ``weights=`` those take q's place; ρ is still evaluated at the positions of a grid with that many samples per axis.
+    the index, so the layer serves every resolution. Weights given at call time take q's place; ρ is still evaluated at
+    the positions of an endpoint-inclusive grid with that many samples per axis.
 
     >>> x = torch.randn(2, 4, 8, 8)
     >>> torch.allclose(LearnableQuad(4)(x), QuadNorm(4)(x), atol=1e-6)
@@ -86,26 +89,26 @@ class LearnableQuad(QuadNorm):
         left = at.detach().floor().clamp(0, self.theta.numel() - 2).long()
         return torch.exp(torch.lerp(self.theta[left], self.theta[left + 1], (at - left).to(self.theta.dtype)))
 
-    def _weighted(self, w: Tensor, spatial: tuple[int, ...]) -> Tensor:
+    def _with_density(self, w: Tensor, spatial: Shape) -> Tensor:
         grid = w.reshape(-1, *spatial)
         for k, n in enumerate(spatial):
-            r = torch.linspace(0, 1, n, dtype=torch.float64) if n > 1 else torch.full((1,), 0.5, dtype=torch.float64)
+            step = torch.arange(n, dtype=torch.float64, device=w.device)
+            r = step / (n - 1) if n > 1 else step + 0.5
             grid = grid * self.density(r).to(w).reshape(-1, *[1] * (len(spatial) - 1 - k))
         flat = grid.reshape(w.shape)
         return flat / flat.sum(1, keepdim=True)
-
-    def _is_flat(self, spatial: tuple[int, ...], tracing: bool) -> bool:
-        return False
 
     @property
     def _learns(self) -> bool:
         return True
 
-    def _measure_weights(self, spatial: tuple[int, ...], x: Tensor) -> Tensor:
-        w = self._measure.shared_weights(spatial, x.device, statistics_dtype(x)).reshape(1, -1)
+    def _counts(self, spatial: Shape) -> bool:
+        return False
+
+    def _weights(self, x: Tensor, spatial: Shape) -> Tensor:
         if not isinstance(self._measure, Separable):
             raise TypeError(f"LearnableQuad needs a measure on a grid, got {self._measure!r}")
-        return self._weighted(w, spatial)
+        return self._with_density(measure_weights(self._measure, x, spatial), spatial)
 
-    def _given(self, w: Tensor, spatial: tuple[int, ...]) -> Tensor:
-        return self._weighted(w, spatial)
+    def _given(self, w: Tensor, spatial: Shape) -> Tensor:
+        return self._with_density(w, spatial)

@@ -1,8 +1,8 @@
 """The norms the paper compares with, under the calling convention of :class:`quadnorm.QuadNorm`.
 
-All take (B, C, *spatial) and accept ``weights=``. Those that average over space count samples: of given weights they
-use only which samples are there (w > 0). They are the same core with the counting measure, so that anchoring can set
-their ``measure`` too.
+All take (B, C, *spatial) and accept ``weights=`` and ``mask=``. Those that average over space count samples: of given
+weights they use only which samples are there (w > 0). They are the same core with the counting measure, so that
+anchoring can set their ``measure`` too.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from quadnorm.measures.base import Shape
 from quadnorm.norms.kernels.formula import statistics_dtype
-from quadnorm.norms.layers import QuadNorm
 from quadnorm.norms.layout import Layout, checked_layout, from_channels_first, to_channels_first
+from quadnorm.norms.quad import PROXY, QuadNorm, leaf_call
 from quadnorm.norms.weights import blended
 
 
@@ -29,7 +30,7 @@ class NoNorm(nn.Module):
         super().__init__()
         self.num_features = num_features
 
-    def forward(self, x: Tensor, weights: Any = None) -> Tensor:
+    def forward(self, x: Tensor, weights: Any = None, mask: Any = None) -> Tensor:
         """Return x itself."""
         return x
 
@@ -54,7 +55,7 @@ class CountingNorm(QuadNorm):
             num_features, eps, affine, mode, num_groups, measure=measure, layout=layout, device=device, dtype=dtype
         )
 
-    def _given(self, w: Tensor, spatial: tuple[int, ...]) -> Tensor:
+    def _given(self, w: Tensor, spatial: Shape) -> Tensor:
         return blended(w, 1.0)
 
 
@@ -112,7 +113,7 @@ class RMSNorm(CountingNorm):
 class TokenNorm(nn.Module):
     """Token-wise LayerNorm: each sample by the mean and variance of its own C channels.
 
-    There is no spatial average, so weights do not matter.
+    There is no average over space, so weights and masks do not matter.
 
     >>> x = torch.randn(2, 8, 5, 5)
     >>> y = TokenNorm(8)(x)
@@ -141,8 +142,10 @@ class TokenNorm(nn.Module):
         self.register_parameter("weight", nn.Parameter(ones) if affine else None)
         self.register_parameter("bias", nn.Parameter(torch.zeros_like(ones)) if affine else None)
 
-    def forward(self, x: Tensor, weights: Any = None) -> Tensor:
+    def forward(self, x: Tensor, weights: Any = None, mask: Any = None) -> Tensor:
         """Normalize over the channels."""
+        if isinstance(x, PROXY):
+            return leaf_call(self, x)
         shape = x.shape
         y = to_channels_first(x, self.layout).movedim(1, -1)
         if y.shape[-1] != self.num_features:
@@ -155,5 +158,5 @@ class TokenNorm(nn.Module):
         return from_channels_first(y.movedim(-1, 1), shape, self.layout)
 
     def extra_repr(self) -> str:
-        """What the constructor was given."""
+        """The constructor's arguments."""
         return f"{self.num_features}, eps={self.eps:g}, affine={self.weight is not None}"

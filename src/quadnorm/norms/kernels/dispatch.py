@@ -1,12 +1,14 @@
-"""Which kernel runs: numba's where it is installed and serves, torch's otherwise.
+"""Which kernel runs: Triton's on GPUs, numba's on the CPU, where they are installed and serve; torch's otherwise.
 
-``QUADNORM_KERNEL=torch`` or ``numba`` in the environment forces one; :func:`use_kernel` does so for a block of code.
+``QUADNORM_KERNEL=torch``, ``numba`` or ``triton``
+in the environment forces one; :func:`use_kernel` does so for a block of code.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import threading
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -18,20 +20,24 @@ import torch
 from torch import Tensor
 
 from quadnorm._suggest import unknown
-from quadnorm.norms.kernels import blocked
-from quadnorm.norms.kernels.memory import empty_like
+from quadnorm.norms.kernels import blocked, memory
+from quadnorm.norms.kernels.formula import memory_format, statistics_dtype
+from quadnorm.norms.kernels.triton import choice
 
-KERNELS = ("auto", "numba", "torch")
+KERNELS = ("auto", "numba", "torch", "triton")
+EXTRAS = {"numba": "fast", "triton": "triton"}
+HALF = (torch.float16, torch.bfloat16)
 _forced: list[str] = []
 
 
 def requested() -> str:
-    """The kernel that was asked for: ``auto``, ``numba`` or ``torch``."""
+    """The kernel that was asked for: ``auto``, ``numba``, ``torch`` or ``triton``."""
     name = _forced[-1] if _forced else os.environ.get("QUADNORM_KERNEL", "auto").strip().lower() or "auto"
     if name not in KERNELS:
         raise ValueError(unknown("kernel in QUADNORM_KERNEL", name, KERNELS))
-    if name == "numba" and find_spec("numba") is None:
-        raise ImportError("the numba kernel was asked for, but numba is not installed: pip install 'quadnorm[fast]'")
+    if name in EXTRAS and find_spec(name) is None:
+        command = f"pip install 'quadnorm[{EXTRAS[name]}]'"
+        raise ImportError(f"the {name} kernel was asked for, but {name} is not installed: {command}")
     return name
 
 
@@ -51,114 +57,92 @@ def use_kernel(name: str) -> Iterator[None]:
         _forced.pop()
 
 
-def numba_serves(x: Tensor) -> bool:
-    """Whether x goes to the numba kernel: float32 or float64 on the CPU, and the kernel is there."""
-    name = requested()
-    if name == "torch" or x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64):
+def triton_serves(x: Tensor) -> bool:
+    """Whether x goes to the Triton kernel: float32 or shorter on a GPU, or on the CPU if asked for and interpreted."""
+    if x.device.type == "cpu" and not _forced and "QUADNORM_KERNEL" not in os.environ:
         return False
-    return _kernel() is not None and not _Fork.happened
+    return choice.serves(x, requested())
+
+
+def numba_serves(x: Tensor) -> bool:
+    """Whether x goes to the numba kernel: float32 or float64 on the CPU, and the kernel is there and may run."""
+    if x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64) or x.numel() == 0:
+        return False
+    if (_forced or "QUADNORM_KERNEL" in os.environ) and requested() == "torch":
+        return False
+    return numba_kernel() is not None
 
 
 @cache
-def _kernel() -> ModuleType | None:
-    """The kernel's module; importing it is left to the first use, so that ``import quadnorm`` stays free of numba."""
-    if find_spec("numba") is None:
+def numba_kernel() -> ModuleType | None:
+    """The kernel's module, or None where it cannot run; imported on first use, so that ``import quadnorm`` is quick."""
+    if find_spec("numba") is None or _Fork.ended_numbas_threads or (_numba_has_threads() and _is_forked()):
         return None
-    from quadnorm.norms.kernels import numba as numba_kernel
+    from quadnorm.norms.kernels import numba as kernel
 
-    return numba_kernel
+    return kernel
+
+
+def _numba_has_threads() -> bool:
+    """Whether anybody, we or the user's own code, has started numba's threads."""
+    parallel = sys.modules.get("numba.np.ufunc.parallel")
+    return bool(getattr(parallel, "_is_initialized", False))
+
+
+def _is_forked() -> bool:
+    """Whether ``multiprocessing`` forked this process, perhaps before this module could notice."""
+    return multiprocessing.parent_process() is not None and multiprocessing.get_start_method(allow_none=True) == "fork"
 
 
 class _Fork:
     """OpenMP threads do not survive a fork, and numba ends a process that tries: children take the torch kernel."""
 
-    happened = False
+    ended_numbas_threads = False
 
     @classmethod
-    def note(cls) -> None:
-        cls.happened = _kernel.cache_info().currsize > 0
+    def happened(cls) -> None:
+        cls.ended_numbas_threads |= _numba_has_threads()
+        numba_kernel.cache_clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_Fork.note)
-
-_one_at_a_time = threading.Lock()
-
-
-def _run(name: str, rows: int, *arguments: Any) -> None:
-    kernel = _kernel()
-    assert kernel is not None
-    single_file = _not_threadsafe()
-    threads = min(torch.get_num_threads(), kernel.MAX_THREADS)
-    if kernel.get_num_threads() != threads:
-        kernel.set_num_threads(threads)
-    # Whole rows reuse the cache; too few or unevenly many would leave threads idle.
-    even = rows >= 4 * threads or rows % threads == 0
-    run = getattr(kernel, name + ("_rows" if even else "_blocks"))
-    arrays = [a.numpy() if isinstance(a, Tensor) else a for a in arguments]
-    if single_file:
-        with _one_at_a_time:
-            run(*arrays)
-    else:
-        run(*arrays)
-
-
-@cache
-def _not_threadsafe() -> bool:
-    """Numba's own work queue aborts when two threads enter it; its OpenMP and TBB layers do not."""
-    from numba.np.ufunc import parallel  # untyped
-
-    layer: Any = parallel
-
-    # Numba's OpenMP layer is torch's too: starting it sets the number of threads of both to that of the machine.
-    before = torch.get_num_threads()
-    layer._launch_threads()
-    if torch.get_num_threads() != before:
-        torch.set_num_threads(before)
-    return bool(layer.threading_layer() == "workqueue")
+    os.register_at_fork(after_in_child=_Fork.happened)
 
 
 def forward(
     x: Tensor, w: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int, eps: float, centre: bool
 ) -> tuple[Tensor, Tensor]:
-    """See :func:`quadnorm.norms.kernels.blocked.forward`; x (B, C, N) contiguous, of any floating dtype."""
-    if x.dtype in (torch.float16, torch.bfloat16):  # the float32 result, rounded: to the last bit, whatever the kernel
+    """Output like x (B, C, *spatial), and the statistics (3, B, G): high and low part of the mean, and rstd."""
+    on_gpu = triton_serves(x)
+    if x.dtype in HALF and not on_gpu:  # the float32 result, rounded: to the last bit, whatever the kernel
         y, stats = forward(x.float(), w, weight, bias, groups, eps, centre)
         return y.to(x.dtype), stats
-    if x.numel() == 0 or not numba_serves(x):
-        return blocked.forward(x, w, weight, bias, groups, eps, centre)
-    B, C, _ = x.shape
-    y = empty_like(x)
-    stats = torch.empty(3, B, groups, dtype=x.dtype)
-    weight = torch.ones(C, dtype=x.dtype) if weight is None else weight.detach().contiguous()
-    bias = torch.zeros(C, dtype=x.dtype) if bias is None else bias.detach().contiguous()
-    _run("forward", B * groups, x.detach(), w.detach().contiguous(), weight, bias, eps, centre, y, stats)
-    return y, stats
+    xc = x.detach().contiguous()
+    y = torch.empty_like(xc)
+    if y.nbytes >= memory.LARGE:
+        memory.ask_for_huge_pages(y)
+    stats = torch.empty(3, x.shape[0], groups, dtype=statistics_dtype(x), device=x.device)
+    flat = (*x.shape[:2], w.shape[1])
+    kernel: Any = choice.kernel() if on_gpu else numba_kernel() if numba_serves(xc) else blocked
+    kernel.forward(xc.view(flat), w.detach(), weight, bias, eps, centre, y.view(flat), stats)
+    return y if x.is_contiguous() else y.contiguous(memory_format=memory_format(x)), stats
 
 
 def backward(
     g: Tensor, x: Tensor, w: Tensor, weight: Tensor | None, stats: Tensor, eps: float, centre: bool
 ) -> tuple[Tensor, Tensor]:
-    """See :func:`quadnorm.norms.kernels.blocked.backward`; g and x (B, C, N) contiguous, of any floating dtype."""
-    if x.dtype in (torch.float16, torch.bfloat16):
+    """Gradient like x, and Σ g and Σ g·ŷ over the samples, (2, B, C)."""
+    on_gpu = triton_serves(x)
+    if x.dtype in HALF and not on_gpu:
         dx, sums = backward(g.float(), x.float(), w, weight, stats, eps, centre)
         return dx.to(x.dtype), sums
-    if x.numel() == 0 or not numba_serves(x):
-        return blocked.backward(g, x, w, weight, stats, eps, centre)
-    B, C, _ = x.shape
-    dx = empty_like(x)
-    sums = torch.empty(2, B, C, dtype=x.dtype)
-    weight = torch.ones(C, dtype=x.dtype) if weight is None else weight.detach().contiguous()
-    _run(
-        "backward",
-        B * stats.shape[2],
-        g.detach(),
-        x.detach(),
-        w.detach().contiguous(),
-        weight,
-        stats.detach(),
-        centre,
-        dx,
-        sums,
-    )
-    return dx, sums
+    xc = x.detach().contiguous()
+    dx = torch.empty_like(xc)
+    if dx.nbytes >= memory.LARGE:
+        memory.ask_for_huge_pages(dx)
+    sums = torch.empty(2, *x.shape[:2], dtype=statistics_dtype(x), device=x.device)
+    flat = (*x.shape[:2], w.shape[1])
+    kernel: Any = choice.kernel() if on_gpu else numba_kernel() if numba_serves(xc) else blocked
+    gc = g.detach().contiguous().view(flat)
+    kernel.backward(gc, xc.view(flat), w.detach(), weight, stats, eps, centre, dx.view(flat), sums)
+    return dx if x.is_contiguous() else dx.contiguous(memory_format=memory_format(x)), sums

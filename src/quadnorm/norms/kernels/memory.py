@@ -5,28 +5,21 @@ import sys
 from functools import cache
 from typing import Any
 
-import torch
 from torch import Tensor
 
-# From this size on, the C library takes memory from the kernel and gives it back at once, so that every output is made
-# of pages the kernel has to find and clear: half the time of writing it, unless they are large ones.
+# From this size on, the C library takes memory from the system and gives it back at once, so that every output is made
+# of pages the system has to find and clear: half the time of writing it, unless they are large ones.
 LARGE = 2**25
 HUGE_PAGES = 14  # Linux's MADV_HUGEPAGE
 PAGE = 4096
 
 
-def empty_like(x: Tensor) -> Tensor:
-    """An uninitialised tensor like x, on huge pages where the system has them to give on request.
-
-    Values are those of :func:`torch.empty_like`: the request is a hint, and refused in silence.
-    """
-    y = torch.empty_like(x)
-    if y.nbytes >= LARGE and y.device.type == "cpu":
-        advise = _madvise()
-        if advise is not None:
-            start = -(-y.data_ptr() // PAGE) * PAGE
-            advise(start, (y.data_ptr() + y.nbytes - start) // PAGE * PAGE, HUGE_PAGES)
-    return y
+def ask_for_huge_pages(y: Tensor) -> None:
+    """Put a fresh CPU tensor on huge pages where the system has them to give; a hint, which may be ignored."""
+    advise = _madvise()
+    if advise is not None and y.device.type == "cpu":
+        start = -(-y.data_ptr() // PAGE) * PAGE
+        advise(start, (y.data_ptr() + y.nbytes - start) // PAGE * PAGE, HUGE_PAGES)
 
 
 @cache

@@ -1,30 +1,27 @@
 """The CPU kernel: weighted moments in one sweep, the output in another. The only file here that imports numba.
 
 Numbers: lanes run in the input's precision, every block of samples ends in float64, blocks and channels are merged by
-Chan's formula. Reassociation is allowed only inside sums; infinities and NaN keep their meaning. A mean is stored as
-high + low part, so that (x − high) − low is right even where the mean is 10⁵ standard deviations.
+Chan's formula. Reassociation is allowed only inside sums; infinities and NaN keep their meaning, and a division by zero
+gives them instead of an exception. A mean is stored as high + low part, so that (x − high) − low is right even where
+the mean is 10⁵ standard deviations.
 
-Helpers are inlined by force. Without that, the process that compiled the kernel and the next, which loaded it from the
-disk cache, gave sums that differed in their last bits: presumably compiled copies of one helper, with other orders of
-summation. ``tests/norms/test_norm_history.py`` holds it.
+Helpers are inlined by force. Without that, the process that compiled the kernel and the next one, which loaded it from
+the disk cache, gave sums that differed in their last bits: presumably they ran separately compiled copies of a helper,
+with other orders of summation. ``tests/norms/kernels/test_history.py`` checks it.
 """
 
 from __future__ import annotations
 
 import math
+import threading
+from functools import cache
+from typing import Any
 
 import numpy as np
+import torch
 from numba import config, get_num_threads, njit, prange, set_num_threads
-
-__all__ = [
-    "MAX_THREADS",
-    "backward_blocks",
-    "backward_rows",
-    "forward_blocks",
-    "forward_rows",
-    "get_num_threads",
-    "set_num_threads",
-]
+from numba.np.ufunc import parallel
+from torch import Tensor
 
 MAX_THREADS: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
 
@@ -34,11 +31,11 @@ BLOCK = 16384  # samples per partial sum: 64 KiB of float32, so the second pass 
 _SUM = {"reassoc", "contract", "nsz"}
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def _pivot(x, w):  # type: ignore[no-untyped-def]
     """A typical sample of the block: the median of three that are there. Constant fields deviate by exactly 0."""
     n = x.size
-    found, a, b, c = 0, x[0], x[0], x[0]
+    seen, a, b, c = 0, x[0], x[0], x[0]
     for third in range(3):
         k = n * (2 * third + 1) // 6
         while k < n - 1 and w[k] == 0:
@@ -46,18 +43,18 @@ def _pivot(x, w):  # type: ignore[no-untyped-def]
         if w[k] == 0:
             continue
         a, b, c = b, c, x[k]
-        found += 1
-    if found == 0:
+        seen += 1
+    if seen == 0:
         k = 0
         while k < n - 1 and w[k] == 0:
             k += 1
         return x[k]
-    if found < 3:
+    if seen < 3:
         return c
     return max(min(a, b), min(max(a, b), c))
 
 
-@njit(fastmath=_SUM, nogil=True, cache=True, forceinline=True)
+@njit(fastmath=_SUM, nogil=True, cache=True, error_model="numpy", forceinline=True)
 def _moments(x, w, mass, centre):  # type: ignore[no-untyped-def]
     """Mass, mean and second central moment of one block (second raw moment without centring), in float64."""
     zero = w[0] - w[0]
@@ -88,7 +85,7 @@ def _moments(x, w, mass, centre):  # type: ignore[no-untyped-def]
     return mass, mean, 0.0 if spread < 0 else spread
 
 
-@njit(fastmath=_SUM, nogil=True, cache=True, forceinline=True)
+@njit(fastmath=_SUM, nogil=True, cache=True, error_model="numpy", forceinline=True)
 def _masses(w):  # type: ignore[no-untyped-def]
     """Sums of the weights (1 or B, N) block by block: once for all channels."""
     K = (w.shape[1] + BLOCK - 1) // BLOCK
@@ -102,7 +99,7 @@ def _masses(w):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def _merge(parts, k0, k1, centre):  # type: ignore[no-untyped-def]
     """Mean and variance of the union of the blocks k0 … k1−1, each (mass, mean, second moment)."""
     mass, mean, second = 0.0, 0.0, 0.0
@@ -123,7 +120,7 @@ def _merge(parts, k0, k1, centre):  # type: ignore[no-untyped-def]
     return mean, (second / mass if mass > 0 else 0.0)
 
 
-@njit(fastmath={"contract"}, nogil=True, cache=True, forceinline=True)
+@njit(fastmath={"contract"}, nogil=True, cache=True, error_model="numpy", forceinline=True)
 def _apply(x, y, high, low, scale, shift, moderate):  # type: ignore[no-untyped-def]
     if moderate:
         offset = shift - (high + low) * scale
@@ -134,14 +131,14 @@ def _apply(x, y, high, low, scale, shift, moderate):  # type: ignore[no-untyped-
             y[i] = ((x[i] - high) - low) * scale + shift
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def _is_moderate(high, rstd, eps):  # type: ignore[no-untyped-def]
     """Whether a·x + b is as good as (x − μ)·rstd: the mean is at most a few deviations of a field that varies."""
     spread = 1 / (np.float64(rstd) * np.float64(rstd))  # variance + ε
     return np.float64(high) * np.float64(high) <= 16 * spread and spread - eps >= 1e-3 * eps
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def _store(stats, b, g, mean, variance, eps):  # type: ignore[no-untyped-def]
     high = stats.dtype.type(mean)
     stats[0, b, g] = high
@@ -149,14 +146,14 @@ def _store(stats, b, g, mean, variance, eps):  # type: ignore[no-untyped-def]
     stats[2, b, g] = 1 / math.sqrt(variance + eps)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def _channel_moments(x, w, masses, parts, at, centre):  # type: ignore[no-untyped-def]
     for k in range((x.size + BLOCK - 1) // BLOCK):
         i, j = k * BLOCK, min((k + 1) * BLOCK, x.size)
         parts[at + k, 0], parts[at + k, 1], parts[at + k, 2] = _moments(x[i:j], w[i:j], masses[k], centre)
 
 
-@njit(parallel=True, nogil=True, cache=True)
+@njit(parallel=True, nogil=True, cache=True, error_model="numpy")
 def forward_rows(x, w, gamma, beta, eps, centre, y, stats):  # type: ignore[no-untyped-def]
     """One task per (batch entry, group): statistics, then the output while the row is still in the cache."""
     B, C, N = x.shape
@@ -178,7 +175,7 @@ def forward_rows(x, w, gamma, beta, eps, centre, y, stats):  # type: ignore[no-u
             _apply(x[b, c], y[b, c], high, low, rstd * gamma[c], beta[c], moderate)
 
 
-@njit(parallel=True, nogil=True, cache=True)
+@njit(parallel=True, nogil=True, cache=True, error_model="numpy")
 def forward_blocks(x, w, gamma, beta, eps, centre, y, stats):  # type: ignore[no-untyped-def]
     """One task per block of samples, for few or uneven rows: all statistics first, then all outputs."""
     B, C, N = x.shape
@@ -206,7 +203,7 @@ def forward_blocks(x, w, gamma, beta, eps, centre, y, stats):  # type: ignore[no
         _apply(x[b, c, i:j], y[b, c, i:j], high, stats[1, b, g], rstd * gamma[c], beta[c], moderate)
 
 
-@njit(fastmath=_SUM, nogil=True, cache=True, forceinline=True)
+@njit(fastmath=_SUM, nogil=True, cache=True, error_model="numpy", forceinline=True)
 def _sums(x, g, high):  # type: ignore[no-untyped-def]
     """Σ g and Σ g·(x − high) of one block."""
     zero = high - high
@@ -217,13 +214,13 @@ def _sums(x, g, high):  # type: ignore[no-untyped-def]
     return np.float64(a), np.float64(b)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def _gradient(x, g, w, dx, high, scale, a, b):  # type: ignore[no-untyped-def]
     for i in range(x.size):
         dx[i] = scale * g[i] - w[i] * (a + b * (x[i] - high))
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def _coefficients(stats, sums, gamma, b, g, D, centre):  # type: ignore[no-untyped-def]
     """The group's two sums, folded into dx = rstd·γ·g − w·(a + b·(x − high))."""
     low, rstd = np.float64(stats[1, b, g]), np.float64(stats[2, b, g])
@@ -236,7 +233,7 @@ def _coefficients(stats, sums, gamma, b, g, D, centre):  # type: ignore[no-untyp
     return stats.dtype.type(offset), stats.dtype.type(slope)
 
 
-@njit(parallel=True, nogil=True, cache=True)
+@njit(parallel=True, nogil=True, cache=True, error_model="numpy")
 def backward_rows(g, x, w, gamma, stats, centre, dx, sums):  # type: ignore[no-untyped-def]
     """One task per (batch entry, group)."""
     B, C, N = x.shape
@@ -259,7 +256,7 @@ def backward_rows(g, x, w, gamma, stats, centre, dx, sums):  # type: ignore[no-u
             _gradient(x[b, c], g[b, c], ws, dx[b, c], high, stats[2, b, group] * gamma[c], offset, slope)
 
 
-@njit(parallel=True, nogil=True, cache=True)
+@njit(parallel=True, nogil=True, cache=True, error_model="numpy")
 def backward_blocks(g, x, w, gamma, stats, centre, dx, sums):  # type: ignore[no-untyped-def]
     """One task per block of samples, for few or uneven rows."""
     B, C, N = x.shape
@@ -295,3 +292,70 @@ def backward_blocks(g, x, w, gamma, stats, centre, dx, sums):  # type: ignore[no
         _gradient(
             x[b, c, i:j], g[b, c, i:j], ws, dx[b, c, i:j], stats[0, b, r], scale, folded[0, b, r], folded[1, b, r]
         )
+
+
+# --- running it ------------------------------------------------------------------------------------------------------
+
+_one_at_a_time = threading.Lock()
+
+
+def forward(
+    x: Tensor,
+    w: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+    centre: bool,
+    y: Tensor,
+    stats: Tensor,
+) -> None:
+    """Write y (B, C, N) and the statistics (3, B, G)."""
+    gamma = torch.ones(x.shape[1], dtype=x.dtype, device="cpu") if weight is None else weight.detach().contiguous()
+    beta = torch.zeros(x.shape[1], dtype=x.dtype, device="cpu") if bias is None else bias.detach().contiguous()
+    arguments = [t.numpy() for t in (x, w.contiguous(), gamma, beta)], (eps, centre), [y.numpy(), stats.numpy()]
+    _run(forward_rows, forward_blocks, stats, arguments)
+
+
+def backward(
+    g: Tensor,
+    x: Tensor,
+    w: Tensor,
+    weight: Tensor | None,
+    stats: Tensor,
+    eps: float,
+    centre: bool,
+    dx: Tensor,
+    sums: Tensor,
+) -> None:
+    """Write dx (B, C, N) and the sums Σ g and Σ g·ŷ (2, B, C)."""
+    gamma = torch.ones(x.shape[1], dtype=x.dtype, device="cpu") if weight is None else weight.detach().contiguous()
+    arguments = [t.numpy() for t in (g, x, w.contiguous(), gamma, stats)], (centre,), [dx.numpy(), sums.numpy()]
+    _run(backward_rows, backward_blocks, stats, arguments)
+
+
+def _run(by_rows: Any, by_blocks: Any, stats: Tensor, arguments: Any) -> None:
+    single_file = _not_threadsafe()
+    threads = min(torch.get_num_threads(), MAX_THREADS)
+    if get_num_threads() != threads:
+        set_num_threads(threads)
+    # Whole rows reuse the cache; too few or unevenly many would leave threads idle.
+    rows = stats.shape[1] * stats.shape[2]
+    kernel = by_rows if rows >= 4 * threads or rows % threads == 0 else by_blocks
+    inputs, options, outputs = arguments
+    if single_file:
+        with _one_at_a_time:
+            kernel(*inputs, *options, *outputs)
+    else:
+        kernel(*inputs, *options, *outputs)
+
+
+@cache
+def _not_threadsafe() -> bool:
+    """Numba's own work queue aborts when two threads enter it; its OpenMP and TBB layers do not."""
+    layer: Any = parallel
+    # Numba's OpenMP layer is torch's too: starting it sets the number of threads of both to that of the machine.
+    before = torch.get_num_threads()
+    layer._launch_threads()
+    if torch.get_num_threads() != before:
+        torch.set_num_threads(before)
+    return bool(layer.threading_layer() == "workqueue")

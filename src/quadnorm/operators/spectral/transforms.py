@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from quadnorm._precision import full_precision, is_batched
-from quadnorm._tensors import is_eager
+from quadnorm._tensors import is_plain
 
 Matrices = tuple[Tensor, ...]
 
@@ -194,7 +194,7 @@ class Analyse(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        if is_eager() and not is_batched(g):
+        if is_plain() and not is_batched(g):
             x = Synthesise.apply(g, None, ctx.modes, *ctx.mats)  # type: ignore[no-untyped-call]
         else:  # batched or traced: plain operations
             x = synthesise_real(from_modes(g.real, g.imag, ctx.modes), ctx.mats)
@@ -215,7 +215,7 @@ class Synthesise(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        if is_eager() and not is_batched(g):
+        if is_plain() and not is_batched(g):
             y = Analyse.apply(g, ctx.modes, *ctx.mats)  # type: ignore[no-untyped-call]
         else:
             y = torch.complex(*to_modes(analyse_real(g, ctx.mats), ctx.modes))

@@ -1,0 +1,39 @@
+"""Cutting a tensor into blocks that stay in the cache of a CPU; other devices take everything at once."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+BLOCK = 2**17  # numbers per thread, half a MiB of float32: a block and its buffer fit a common L2 cache
+
+
+def limit(x: Tensor) -> int:
+    """Numbers in a block."""
+    return BLOCK * torch.get_num_threads() if x.device.type == "cpu" else max(x.numel(), 1)
+
+
+def row_blocks(x: Tensor) -> Iterator[tuple[slice, slice, slice]]:
+    """Blocks of x (R, D, N): whole rows where they fit, else channels of a row, else runs of a channel's samples."""
+    R, D, N = x.shape
+    size = limit(x)
+    rows = max(1, size // max(1, D * N))
+    channels = D if rows * D * N <= size else max(1, size // N)
+    samples = N if channels * N <= size or channels > 1 else size
+    for r in range(0, R, rows):
+        for c in range(0, D, channels):
+            for i in range(0, N, samples):
+                yield slice(r, min(r + rows, R)), slice(c, min(c + channels, D)), slice(i, min(i + samples, N))
+
+
+def channel_blocks(x: Tensor) -> Iterator[tuple[int, slice, slice, Tensor]]:
+    """Blocks of x (R, K, N) inside one row, each with a buffer of its size (the same memory again and again)."""
+    R, K, N = x.shape
+    size = limit(x)
+    channels, samples = max(1, min(K, size // max(1, N))), min(N, size)
+    space = torch.empty(channels * samples, dtype=x.dtype, device=x.device)
+    for r in range(R):
+        for c in range(0, K, channels):
+            for i in range(0, N, samples):
+                k, n = min(channels, K - c), min(samples, N - i)
+                yield r, slice(c, c + k), slice(i, i + n), space[: k * n].view(k, n)

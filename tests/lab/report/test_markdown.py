@@ -1,0 +1,66 @@
+"""Results as Markdown: the same from the same records, whole tables, and a README that keeps the rest of its text."""
+
+import numpy as np
+import pytest
+
+from quadnorm.lab.analysis.claims.ledger import CLAIMS
+from quadnorm.lab.analysis.results import Library
+from quadnorm.lab.analysis.tables.reach import COLUMNS, reach_table, reaches
+from quadnorm.lab.report.markdown import BEGIN, END, readme_table, results_page, update_readme
+from quadnorm.lab.studies import study
+from tests.lab.analysis.synthetic_records import write_records
+
+FAR = {"as-trained": 9.0, "anchor-all": 3.5, "native": 4.0}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    root = tmp_path_factory.mktemp("records")
+    s = study("demo").at("desk")
+
+    def error(run, way, grid):
+        norm = {"LayerNorm": 1.0, "QuadNorm": 0.7}.get(run.method.label, 1.2)
+        return (3.0 if grid == 33 else FAR.get(way, 5.0) * norm) * (1 + 0.01 * run.seed)
+
+    write_records(s, root, error, test=1)
+    return Library([root])
+
+
+def test_each_way_stands_in_its_column(library):
+    """The means written into the records, over the seeds that were run."""
+    (reach,) = reaches(library)
+    scale = np.mean([1 + 0.01 * s for s in reach.native])
+    means = {head: np.mean(list(runs.values())) for head, runs in reach.far.items()}
+    assert (reach.operator, reach.problem, reach.grids) == ("fno", "darcy", (33, 257))
+    assert means["LayerNorm, as trained"] == pytest.approx(9.0 * scale)
+    assert means["QuadNorm (paper)"] == pytest.approx(6.3 * scale)
+    assert means["LayerNorm, anchored"] == pytest.approx(3.5 * scale)
+    panel = reach_table(library).panels[0]
+    shown = dict(zip(panel.columns, panel.rows[0], strict=True))
+    assert [head for head, cell in shown.items() if cell.bold] in ([], ["LayerNorm, anchored"])
+    assert set(panel.columns) - {"operator", "problem", "grids", "LayerNorm, native", "seeds"} <= set(COLUMNS)
+
+
+def test_the_page_repeats_and_has_every_claim(library, tmp_path):
+    text = results_page(library)
+    assert text == results_page(Library(library.roots))
+    for claim in CLAIMS:
+        assert claim.name in text or claim.text.split(",")[0].split("(")[0].strip()[:30] in text.replace("\\", "")
+    for line in (line for line in text.splitlines() if line.startswith("|")):
+        assert line.endswith("|")
+    assert "## What each way reaches" in text
+    assert "quadnorm study run demo --preset desk" in text
+    assert "# Results" in results_page(Library([tmp_path]))
+
+
+def test_the_readme_keeps_everything_but_its_table(library, tmp_path):
+    path = tmp_path / "README.md"
+    path.write_text(f"# head\n{BEGIN}\nold\n{END}\ntail\n", encoding="utf-8")
+    update_readme(path, library)
+    text = path.read_text(encoding="utf-8")
+    assert text == f"# head\n{BEGIN}\n{readme_table(library)}\n{END}\ntail\n"
+    assert "| FNO, darcy | 33² → 257² |" in text
+    assert "old" not in text
+    path.write_text("no marks")
+    with pytest.raises(ValueError, match="needs the lines"):
+        update_readme(path, library)

@@ -1,7 +1,5 @@
 """``quadnorm anchor`` and ``quadnorm audit``: existing models at other resolutions."""
 
-import importlib.util
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from quadnorm._files import write_atomic
-from quadnorm._text import one_line, printable
+from quadnorm._load import from_file, names_file
+from quadnorm._text import one_line
 from quadnorm.cli.options import Param, grid, parameters
 from quadnorm.cli.terminal import say
 
@@ -55,7 +54,7 @@ def audit(
     from quadnorm.training.data import problem_of
     from quadnorm.training.losses import POINTS
 
-    if ":" in model and ".py" in model:
+    if names_file(model):
         p, subject = problem(data, **parameters(param)), _from_file(model)
         grids = [grid(r) for r in resolution or []]
     else:
@@ -79,7 +78,7 @@ def audit(
     if out is not None:
         write_atomic(out, result.html(), "the audit")
         say(f"written to {out}")
-    if ":" not in model and result.recommendation.startswith("anchor"):
+    if not names_file(model) and result.recommendation.startswith("anchor"):
         say(f"  as a command: quadnorm anchor {model} --resolution {(resolution or [''])[0]} -o OUT")
 
 
@@ -121,24 +120,10 @@ def _check_output(model: str, subject: Any, inputs: _Inputs, grid: Any) -> None:
 
 
 def _from_file(text: str) -> Any:
-    file, _, name = text.rpartition(":")
-    path = Path(file)
-    if not path.exists():
-        raise FileNotFoundError(f"no file {path}; expected FILE.py:NAME, a function that makes the model")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"{path} is not a Python file")
-    print(printable(f"running {path}"), file=sys.stderr)  # whoever audits a stranger's file runs it
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise ValueError(f"{path} raised {type(error).__name__} when it was run: {one_line(error)}") from error
-    make = getattr(module, name, None)
-    if not callable(make):
-        names = [n for n in vars(module) if callable(getattr(module, n)) and not n.startswith("_")]
-        raise ValueError(f"{path} has no function {name!r}; it has: {', '.join(names) or 'none'}")
+    """The model that a function of a file makes."""
+    make = from_file(text, "a function that makes the model")
     try:
         return make()
     except Exception as error:
-        raise ValueError(f"{name}() in {path} raised {type(error).__name__}: {one_line(error)}") from error
+        file, _, name = text.rpartition(":")
+        raise ValueError(f"{name}() in {file} raised {type(error).__name__}: {one_line(error)}") from error

@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from quadnorm.cli.options import MOST_THREADS, Param, Seed, grid, parameters
-from quadnorm.cli.terminal import say, table
+from quadnorm._load import names_file
+from quadnorm.cli.options import MOST_THREADS, Json, Param, Seed, grid, parameters
+from quadnorm.cli.terminal import dumps, say, table
 
 app = typer.Typer(help="PDE problems: list, describe, make, draw and forget their samples.", no_args_is_help=True)
 
@@ -62,18 +63,40 @@ def make(
 
 @app.command()
 def show(
-    name: Name,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The picture to write.")] = Path("samples.png"),
+    name: Annotated[str, typer.Argument(help="A problem's name, or a file of yours: .npz, .npy, .pt, .mat, HDF5.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The picture; default: samples.png.")] = None,
     samples: Annotated[int, typer.Option("--samples", "-n", help="How many samples.", min=1, max=32)] = 4,
-    resolution: Annotated[str, typer.Option("--resolution", "-r", help="Samples per axis: 129 or 65x129.")] = "129",
+    resolution: Annotated[
+        str | None, typer.Option("--resolution", "-r", help="Samples per axis, 129 or 65x129; a file has its own.")
+    ] = None,
     seed: Seed = 0,
     param: Param = None,
+    as_json: Json = False,
 ) -> None:
-    """Draw samples to a picture."""
+    """Draw samples to a picture. Of a file: print what it holds (fields, shapes, nodes, ranges); draw it with -o."""
     from quadnorm.problems import problem
     from quadnorm.problems.draw import draw
 
-    say(draw(problem(name, **parameters(param)), out, samples, grid(resolution), seed))
+    given = parameters(param)
+    if not _is_file(name):
+        say(draw(problem(name, **given), out or Path("samples.png"), samples, grid(resolution or "129"), seed))
+        return
+    from quadnorm.problems.stored.describe import describe
+
+    options = {key: given[key] for key in ("placement",) if key in given}
+    if "axes" in given:
+        options["dim"] = given["axes"]
+    card = describe(name, **options)
+    say(dumps(card.to_json()) if as_json else card)
+    if out is not None:
+        p = problem("files", train=name, **given)
+        count = min(samples, card.samples)
+        say(draw(p, out, count, card.resolution if resolution is None else grid(resolution), seed))
+
+
+def _is_file(name: str) -> bool:
+    """Whether a file is meant, not a problem: problems have no ending and no folders."""
+    return not names_file(name) and (Path(name).suffix != "" or "/" in name or Path(name).is_file())
 
 
 @app.command()

@@ -9,6 +9,8 @@ MOST_NODES = 10**6  # per axis
 MOST_THREADS = 256
 
 Param = Annotated[list[str] | None, typer.Option("--param", "-p", help="A parameter of the problem, name=value.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Csv = Annotated[bool, typer.Option("--csv", help="Print comma-separated values instead of a table.")]
 Seed = Annotated[int, typer.Option(help="Seed of the random streams.", min=0, max=2**63 - 1)]
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import csv
+import json
+import math
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quadnorm._text import printable
@@ -41,6 +44,33 @@ def say(*parts: object) -> None:
     """Print, with whatever came from outside made harmless; line breaks stay."""
     text = " ".join(str(part) for part in parts)
     print("\n".join(printable(line) for line in text.split("\n")))
+
+
+def dumps(value: Any) -> str:
+    """JSON for people and programs; NaN and infinity, which JSON does not know, become null."""
+    return json.dumps(_finite(value), indent=2, ensure_ascii=False, default=str)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(k): _finite(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def rows_as(records: Sequence[Mapping[str, Any]], as_json: bool, as_csv: bool) -> bool:
+    """Print records as JSON or CSV if one of the two was asked for; whether it was."""
+    if as_json and as_csv:
+        raise ValueError("--json and --csv were both given; choose one")
+    if as_json:
+        print(dumps(list(records)))
+    elif as_csv:
+        columns = list(dict.fromkeys(key for record in records for key in record))
+        writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(records)
+    return as_json or as_csv
 
 
 def console() -> Any:

@@ -3,9 +3,11 @@
 from importlib import import_module
 from typing import Any
 
+from quadnorm._load import names_file
 from quadnorm._suggest import unknown
 from quadnorm.measures import PLACEMENTS
 from quadnorm.problems.base import Problem
+from quadnorm.problems.own import own_class
 
 __all__ = ["PLACEMENTS", "Problem", "problem", "problem_names"]
 
@@ -33,7 +35,9 @@ def problem_names() -> list[str]:
 
 
 def problem_class(name: str) -> type[Problem]:
-    """The class of a problem, by name."""
+    """The class of a problem, by name, or by FILE.py:CLASS, a file of yours, which is run."""
+    if names_file(str(name)):
+        return own_class(str(name))
     place = _PROBLEMS.get(str(name).lower().replace("_", "-"))
     if place is None:
         raise ValueError(unknown("problem", name, _PROBLEMS))
@@ -49,6 +53,8 @@ def problem(name: str, **parameters: Any) -> Problem:
     >>> x, y = p.sample(range(2), resolution=33, seed=0)
     >>> x.shape, y.shape, p.placement
     (torch.Size([2, 1, 33, 33]), torch.Size([2, 1, 33, 33]), 'endpoint')
+
+    ``"my.py:Heat"`` is the class Heat, a :class:`Problem`, of the file my.py, which is run.
     """
     cls = problem_class(name)
     known = cls.__dataclass_fields__

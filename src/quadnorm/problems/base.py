@@ -43,6 +43,7 @@ class Problem(ABC):
     placement: str = "endpoint"
 
     version: ClassVar[int] = 1  # raised by one whenever the numbers of the problem's samples change
+    source: ClassVar[str | None] = None  # hash of the file that defines it, where that is a user's
     name: ClassVar[str]
     inputs: ClassVar[tuple[str, ...]]  # names of the channels of x
     outputs: ClassVar[tuple[str, ...]]  # names of the channels of y
@@ -197,7 +198,8 @@ class Problem(ABC):
     def key(self) -> str:
         """A stable text that names the instances: the problem and its parameters, without ``views``."""
         named = {name: value for name, value in self.parameters().items() if name not in self.views}
-        return json.dumps({"problem": self.name, **named}, sort_keys=True, default=str)
+        source = {} if self.source is None else {"source": self.source}
+        return json.dumps({"problem": self.name, **source, **named}, sort_keys=True, default=str)
 
     def card(self) -> str:
         """The data card: what is solved, how it is drawn, how accurate it is, what a sample costs."""

@@ -14,6 +14,7 @@ from quadnorm._memory import require
 from quadnorm._suggest import unknown
 from quadnorm.problems import Problem, problem
 from quadnorm.training.config import TrainConfig
+from quadnorm.training.splits import settled
 
 Grid = int | tuple[int, ...]
 Split = Literal["train", "val", "test"]
@@ -57,6 +58,7 @@ def samples(
 ) -> Pairs:
     """Input (n, C_in, *grid) and output (n, C_out, *grid) of a split at each grid; the same instances at all."""
     p = problem_of(config) if p is None else p
+    config = settled(config, p)
     indices, dtype = config.samples.indices(split), getattr(torch, config.dtype)
     if config.problem.cache:
         pairs = p.dataset_many(indices, grids, config.problem.seed, dtype=dtype, progress=progress)

@@ -23,6 +23,7 @@ from quadnorm.training.ddp import Group, group
 from quadnorm.training.loop import device_of, errors, name
 from quadnorm.training.losses import POINTS, grid_weights
 from quadnorm.training.saved import load_model
+from quadnorm.training.splits import settled
 
 WAYS = {"exact": "", "index": "nearest", "bicubic": "bicubic"}  # how samples are made, and the method of `carry`
 
@@ -117,6 +118,7 @@ def evaluate_model(
 ) -> Evaluation:
     """As :func:`evaluate`, for a model in memory: one that was anchored, converted, or is no module at all."""
     p = viewed(problem_of(config), view or {})
+    config = settled(config, p)
     grids = list(config.test_resolutions if resolutions is None else resolutions)
     if how not in WAYS:
         raise ValueError(unknown("way to evaluate", how, WAYS))

@@ -27,7 +27,7 @@ def read_config(source: Source = None, overrides: Sequence[str] = ()) -> TrainCo
     if isinstance(source, TrainConfig) and not overrides:
         return source  # validated where it was made
     if isinstance(source, TrainConfig):
-        where, data = "config", source.model_dump()
+        where, data = "config", source.model_dump(exclude_unset=True)  # what was left open stays open
     elif isinstance(source, Mapping):
         where, data = "config", deepcopy(dict(source))
     elif source is None:

@@ -26,6 +26,7 @@ from quadnorm.training.losses import grid_weights
 from quadnorm.training.model import Normalised, Sizes, build_model
 from quadnorm.training.read import Source, read_config, write_config
 from quadnorm.training.saved import Saved, save_run
+from quadnorm.training.splits import settled
 from quadnorm.training.versions import environment
 
 log = logging.getLogger("quadnorm")
@@ -111,6 +112,7 @@ class _Setting:
 def _setting(config: TrainConfig, folder: Path) -> _Setting:
     """Everything that can be wrong with a config shows here, before anything is written."""
     device, p = _device(config), problem_of(config)
+    config = settled(config, p)
     for grid in {*config.resolutions.train, *config.val_resolutions, *config.test_resolutions}:
         p.shape(grid)
     check_memory(config, p)

@@ -86,7 +86,8 @@ class StoredProblem(Problem):
         grids = ", ".join("×".join(map(str, s.shape)) for s in stores)
         raise ValueError(
             f"{self.name}: the {name} samples are stored at {grids}, got {'×'.join(map(str, shape))}; choose one of "
-            f"these, or a grid whose {self.placement} nodes are among theirs"
+            f"these, or a grid whose {self.placement} nodes are among theirs, or have them interpolated from one of "
+            "these (quadnorm eval RUN --samples bicubic --source GRID)"
         )
 
     def dataset_many(

@@ -1,0 +1,26 @@
+"""A problem of the user's own, in a file of the user's own."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from quadnorm._load import from_file
+from quadnorm.problems.base import Problem
+
+
+def own_class(text: str) -> type[Problem]:
+    """The problem class that FILE.py:CLASS names.
+
+    Its samples are cached under the hash of the file: a changed file makes new ones.
+    """
+    found = from_file(text, "a class of problems (quadnorm.problems.Problem)")
+    if not (isinstance(found, type) and issubclass(found, Problem)):
+        raise ValueError(f"{text} is no class of problems; derive it from quadnorm.problems.Problem")
+    missing = sorted(found.__abstractmethods__) + [n for n in ("name", "inputs", "outputs") if not hasattr(found, n)]
+    if missing:
+        raise ValueError(f"{text}: the class lacks {', '.join(missing)}; see quadnorm.problems.Problem")
+    if found.source is None:
+        file = Path(text.rpartition(":")[0]).expanduser()
+        found.source = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+    return found

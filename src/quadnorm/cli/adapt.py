@@ -1,5 +1,6 @@
 """``quadnorm anchor`` and ``quadnorm audit``: existing models at other resolutions."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,14 +10,18 @@ import typer
 
 from quadnorm._files import write_atomic
 from quadnorm._load import from_file, names_file
-from quadnorm._text import one_line
-from quadnorm.cli.options import Param, grid, parameters
-from quadnorm.cli.terminal import say
+from quadnorm._text import one_line, printable
+from quadnorm.cli.options import Csv, Json, Param, grid, parameters
+from quadnorm.cli.terminal import dumps, rows_as, say
 
 Grids = Annotated[
     list[str] | None,
-    typer.Option("--resolution", "-r", help="Samples per axis, the training grid first; may be repeated."),
+    typer.Option("--resolution", "-r", help="Samples per axis, the training grid first; several may follow."),
 ]
+
+# Of an audit, as JSON and CSV.
+COLUMNS = ("kind", "introduced", "cumulative", "order", "alone", "fixed", "cause", "remedy")
+PARTS = ("resolutions", "totals", "errors", "recommendation")
 
 
 def anchor(
@@ -42,10 +47,13 @@ def audit(
         str, typer.Argument(help="A function that makes the model, FILE.py:NAME (the file is run), or a run's folder.")
     ],
     resolution: Grids = None,
+    more: Annotated[list[str] | None, typer.Argument(help="Further resolutions.")] = None,
     data: Annotated[str, typer.Option(help="A problem whose samples are the input.")] = "darcy",
     param: Param = None,
     samples: Annotated[int, typer.Option(help="How many.", min=1, max=10**6)] = 4,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write the audit as HTML.")] = None,
+    as_json: Json = False,
+    as_csv: Csv = False,
 ) -> None:
     """Tell which modules of a model depend on the resolution, by how much, why, and what helps."""
     from quadnorm import audit as look
@@ -54,32 +62,37 @@ def audit(
     from quadnorm.training.data import problem_of
     from quadnorm.training.losses import POINTS
 
+    resolution = [*(resolution or []), *(more or [])]
     if names_file(model):
         p, subject = problem(data, **parameters(param)), _from_file(model)
-        grids = [grid(r) for r in resolution or []]
+        grids = [grid(r) for r in resolution]
     else:
         subject, config = load_model(model)
         p = problem_of(config)
-        grids = [grid(r) for r in resolution or []] or [config.resolutions.train[0]]
+        grids = [grid(r) for r in resolution] or [config.resolutions.train[0]]
     if p.placement == POINTS:
         raise ValueError(
             f"{p.name} has its samples on meshes, and an audit compares grids; for a model's errors on other meshes: "
             f"quadnorm eval RUN -p mesh=boundary"
         )
     if len(grids) < 2:
-        raise ValueError(
-            "an audit compares grids: give the training resolution and at least one more, -r 33 -r 65 -r 129"
-        )
+        raise ValueError("an audit compares grids: give the training resolution and at least one more, -r 33 65 129")
     inputs = _Inputs(p, samples)
     _check_output(model, subject, inputs, grids[0])
     with _naming(model, inputs):
         result = look(subject, inputs, grids, placement=p.placement)
-    say(result)
+    modules = [{"name": r.name or "(model)", **{c: getattr(r, c) for c in COLUMNS}} for r in result.rows]
+    if as_json and not as_csv:
+        print(dumps({"modules": modules, **{part: getattr(result, part) for part in PARTS}}))
+    elif not rows_as(modules, as_json, as_csv):
+        say(result)
     if out is not None:
         write_atomic(out, result.html(), "the audit")
-        say(f"written to {out}")
-    if not names_file(model) and result.recommendation.startswith("anchor"):
-        say(f"  as a command: quadnorm anchor {model} --resolution {(resolution or [''])[0]} -o OUT")
+        print(printable(f"written to {out}"), file=sys.stderr)
+    if not (as_json or as_csv or names_file(model)) and result.recommendation.startswith("anchor"):
+        say(
+            f"  as a command: quadnorm anchor {model} --resolution {(resolution or [config.resolutions.train[0]])[0]} -o OUT"
+        )
 
 
 class _Inputs:

@@ -8,18 +8,20 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
+from typing import Annotated
 
 import typer
 
 from quadnorm._text import one_line, printable
 from quadnorm.cli import adapt, advise, bench, data, doctor, report, study, theory, train
+from quadnorm.cli.levels import set_level
 from quadnorm.cli.terminal import prepare_streams
 
 app = typer.Typer(
     name="quadnorm",
     help="Neural operators whose spatial sums know their measure.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
 )
 app.add_typer(study.app, name="study")
@@ -38,9 +40,26 @@ _EXPECTED = (ValueError, TypeError, OSError, ImportError)  # their messages are 
 _LONGEST = 1000
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        from quadnorm import __version__
+
+        print(f"quadnorm {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes: only results.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also say what is done on the way.")] = False,
+) -> None:
     """Neural operators whose spatial sums know their measure."""
+    if quiet and verbose:
+        raise ValueError("--quiet and --verbose were both given; choose one")
+    set_level("quiet" if quiet else "verbose" if verbose else "normal")
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -1,13 +1,14 @@
 """``quadnorm data``: what problems there are, their data cards, making, drawing and forgetting samples."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from quadnorm._load import names_file
-from quadnorm.cli.options import MOST_THREADS, Json, Param, Seed, grid, parameters
-from quadnorm.cli.terminal import dumps, say, table
+from quadnorm.cli.options import MOST_THREADS, Csv, Json, Param, Seed, grid, parameters
+from quadnorm.cli.progress import bars
+from quadnorm.cli.terminal import dumps, rows_as, say, table
 
 app = typer.Typer(help="PDE problems: list, describe, make, draw and forget their samples.", no_args_is_help=True)
 
@@ -15,18 +16,26 @@ Name = Annotated[str, typer.Argument(help="The problem's name, as in `quadnorm d
 
 
 @app.command(name="list")
-def list_problems() -> None:
+def list_problems(as_json: Json = False, as_csv: Csv = False) -> None:
     """List the problems: what they map to what, and how many samples of the default kind are in the cache."""
     from quadnorm.problems import cache, problem, problem_names
 
-    rows = []
+    records: list[dict[str, Any]] = []
     for name in problem_names():
-        if name == "files":
-            rows.append((name, "your own files, see `quadnorm data show`", "as they are", ""))
+        if name == "files":  # it has no defaults: its files are yours
+            records.append({"problem": name, "input": "your files", "output": "", "nodes": "as they are", "cached": 0})
             continue
         p = problem(name)
-        rows.append((name, f"{', '.join(p.inputs)} → {', '.join(p.outputs)}", p.placement, str(cache.ready(p))))
+        fields = {"input": ", ".join(p.inputs), "output": ", ".join(p.outputs)}
+        records.append({"problem": name, **fields, "nodes": p.placement, "cached": cache.ready(p)})
+    if rows_as(records, as_json, as_csv):
+        return
+    rows = [
+        (r["problem"], " → ".join(filter(None, (r["input"], r["output"]))), r["nodes"], str(r["cached"]))
+        for r in records
+    ]
     table(None, ["problem", "input → output", "nodes", "in the cache"], rows)
+    say("your own data: quadnorm data show FILE; your own class: FILE.py:CLASS wherever a problem's name is asked for")
 
 
 @app.command()
@@ -47,17 +56,11 @@ def make(
     param: Param = None,
 ) -> None:
     """Make samples and keep them in the cache; what is there already is not made again."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from quadnorm.problems import cache, problem
 
     p = problem(name, **parameters(param))
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns) as bar:
-        task = bar.add_task(name, total=count)
-        where = cache.make(
-            p, count, seed, start=start, workers=workers, progress=lambda done, _: bar.update(task, completed=done)
-        )
+    with bars() as show:
+        where = cache.make(p, count, seed, start=start, workers=workers, progress=lambda done, of: show(name, done, of))
     say(f"{count} samples of {name}, seed {seed}, from index {start}: {where}")
 
 

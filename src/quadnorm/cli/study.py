@@ -1,16 +1,18 @@
 """``quadnorm study``: the paper's studies and ours — list, plan, run, show."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import csv
+import io
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from quadnorm.cli.options import MOST_THREADS
-from quadnorm.cli.terminal import say, table
+from quadnorm.cli.levels import note
+from quadnorm.cli.options import MOST_THREADS, Csv, Json
+from quadnorm.cli.progress import study_progress
+from quadnorm.cli.terminal import rows_as, say, table
 from quadnorm.cli.train import stoppable
 
 MOST_SEEDS = 1000
@@ -35,16 +37,13 @@ Methods = Annotated[list[str] | None, typer.Option("--method", "-m", help="Only 
 
 
 @app.command(name="list")
-def list_studies(preset: Preset = "desk") -> None:
-    """List the studies: what they train, how many runs, and how long a preset takes on two cores."""
-    from quadnorm.lab.studies import estimate, study, study_names
+def list_studies(
+    preset: Preset = "desk", out: Out = Path("results"), as_json: Json = False, as_csv: Csv = False
+) -> None:
+    """List the studies, where to start first: runs, time on two cores, how many runs are recorded."""
+    from quadnorm.cli.study_list import show_list
 
-    rows = []
-    for name in study_names():
-        s = study(name).at(preset)
-        cost = estimate(s)
-        rows.append((name, s.title, str(cost.runs), f"{cost.minutes():.0f}"))
-    table(None, ["study", "title", "runs", f"{preset}, minutes"], rows)
+    show_list(preset, out, as_json, as_csv)
 
 
 @app.command()
@@ -69,8 +68,8 @@ def plan(
     table(None, ["run", "epochs", "grids", "record"], rows)
     cost = estimate(s)
     say(f"{cost.runs} runs, about {cost.minutes():.0f} minutes on two cores if nothing is there yet")
-    for note in s.notes:
-        say(f"note: {note}")
+    for remark in s.notes:
+        say(f"note: {remark}")
 
 
 @app.command()
@@ -102,7 +101,8 @@ def run(
         return
     if not resume:
         start_again(s, out)
-    with stoppable(f"stopped; run it again to go on with the records in {out}"), _progress(s, out) as on_progress:
+    _announce(s, out, workers)
+    with stoppable(f"stopped; run it again to go on with the records in {out}"), study_progress(s, out) as on_progress:
         done = run_study(s, out, workers=workers, scheduler=scheduler, use_dask=use_dask, told=on_progress)
     _show(s, out, allow_mixed)
     say(f"{len(done.ran)} runs done, {len(done.found)} were there, {len(done.diverged)} diverged; records in {out}")
@@ -118,11 +118,23 @@ def show(
     out: Out = Path("results"),
     threads: Threads = 1,
     allow_mixed: Annotated[bool, typer.Option(help="Show records of different code versions side by side.")] = False,
+    as_json: Json = False,
+    as_csv: Csv = False,
 ) -> None:
     """Show a study's table from its records, beside what the paper printed."""
     if not (out / "runs").is_dir():
         raise FileNotFoundError(f"no records in {out}; make them with: quadnorm study run {name} --out {out}")
-    _show(_study(name, changes, preset, seeds, method, threads), out, allow_mixed)
+    s = _study(name, changes, preset, seeds, method, threads)
+    if not (as_json or as_csv):
+        _show(s, out, allow_mixed)
+        return
+    from quadnorm.lab.analysis.tables import study_table
+
+    text = study_table(s, out, allow_mixed=allow_mixed).csv()
+    if as_json:
+        rows_as(list(csv.DictReader(io.StringIO(text))), as_json, as_csv)
+    else:
+        print(text, end="")
 
 
 @app.command()
@@ -135,6 +147,20 @@ def pack(
 
     count = pack_records(results, file)
     say(f"{count} runs in {file}, {file.stat().st_size / 2**20:.1f} MiB")
+
+
+def _announce(s: Any, out: Path, workers: int | None) -> None:
+    """Before the first run: how many there are, and about how long they take."""
+    from quadnorm.lab.studies import estimate
+    from quadnorm.lab.studies.records import complete, tasks_of
+    from quadnorm.training.logs import duration
+
+    tasks = tasks_of(s).values()
+    todo = sum(not complete(out, t) for t in tasks)
+    if todo:
+        count = min(workers or os.cpu_count() or 1, todo)
+        seconds = 60 * estimate(s).minutes(count) * todo / len(tasks)
+        note(f"{s.name}: {todo} of {len(tasks)} runs to do, about {duration(seconds)} on {count} workers")
 
 
 def _dry_run(s: Any, workers: int | None) -> None:
@@ -187,37 +213,3 @@ def _study(
             )
         chosen = list(dict.fromkeys(numbers)) if several else list(range(numbers[0]))
     return changed(select(s, chosen, methods or None), changes or [])
-
-
-@contextmanager
-def _progress(s: Any, out: Path) -> Iterator[Any]:
-    """Bars for the data and for the epochs of all runs together, with the time that is left."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from quadnorm.lab.studies.records import complete, tasks_of
-    from quadnorm.lab.studies.runner import epochs_done
-
-    todo = [t for t in tasks_of(s).values() if not complete(out, t)]
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, disable=not todo) as bar:
-        bars: dict[str, Any] = {}
-        stop = threading.Event()
-
-        def on_progress(what: str, done: float, of: float) -> None:
-            if what not in bars:
-                bars[what] = bar.add_task(what, total=of)
-            bar.update(bars[what], completed=done, total=of)
-
-        def watch() -> None:
-            while not stop.wait(1.0):
-                done = epochs_done(out, todo)
-                if done:
-                    on_progress("epochs", done, sum(t.epochs for t in todo))
-
-        watcher = threading.Thread(target=watch, daemon=True)
-        watcher.start()
-        try:
-            yield on_progress
-        finally:
-            stop.set()
-            watcher.join()

@@ -1,15 +1,19 @@
 """``quadnorm train`` and ``quadnorm eval``."""
 
+import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from quadnorm.cli.options import grid, parameters
-from quadnorm.cli.terminal import say, table
+from quadnorm._files import write_atomic
+from quadnorm.cli.levels import note, progress_option
+from quadnorm.cli.options import Csv, Json, grid, parameters
+from quadnorm.cli.progress import bars
+from quadnorm.cli.terminal import rows_as, say, table
 
 Split = Literal["train", "val", "test"]
 
@@ -35,11 +39,22 @@ def train(
     restart: Annotated[bool, typer.Option("--restart", help="Start again instead of resuming.")] = False,
 ) -> None:
     """Train a model in a folder; a run that was stopped goes on where it was."""
+    from quadnorm.training import read_config
     from quadnorm.training import train as run
     from quadnorm.training.ddp import reports
 
-    with stoppable():
-        result = run(config, out, resume=not restart, overrides=overrides or [])
+    settings = read_config(config, overrides or [])
+    with stoppable(), ExitStack() as showing:
+        show = showing.enter_context(bars())
+
+        def on_data(done: int, of: int) -> None:
+            show("training data", done, of)
+            if done >= of:
+                showing.close()  # the bar of the training comes next
+
+        if reports():
+            _announce(settings, out)
+        result = run(settings, out, resume=not restart, progress=progress_option(), data_progress=on_data)
     if not reports():
         return
     why = "all epochs are done" if result.ended == "epochs" else "no better epoch came in time"
@@ -47,6 +62,24 @@ def train(
         f"{result.folder}: {why} after {result.epochs} epochs; "
         f"best validation error {100 * result.best_val:.3f} % at epoch {result.best_epoch}"
     )
+
+
+def _announce(config: Any, out: Path) -> None:
+    """Before the first step: about how long all epochs take, where the operator's cost is known."""
+    from quadnorm.lab.studies.estimate import STEP, step_seconds
+    from quadnorm.training.logs import duration
+
+    operator, params, grids = config.operator.name, config.operator.params, config.resolutions.train
+    if operator not in STEP or not all(isinstance(n, int) for n in grids):
+        return
+    width, layers = (params.get(k, getattr(STEP[operator], k)) for k in ("width", "layers"))
+    if not (isinstance(width, int) and isinstance(layers, int)):
+        return
+    step = sum(step_seconds(operator, n, width, layers, config.batch) for n in grids) / len(grids)
+    if step * config.steps > 60:
+        note(
+            f"{out}: {config.epochs} epochs of {config.steps_per_epoch} steps, about {duration(step * config.steps)} on one core"
+        )
 
 
 def evaluate(
@@ -58,7 +91,12 @@ def evaluate(
     more: Annotated[
         list[str] | None, typer.Argument(help="Further resolutions; parallel.space=2 under torchrun.")
     ] = None,
-    how: Annotated[str, typer.Option(help="exact (the same instances on the new grid), index or bicubic.")] = "exact",
+    how: Annotated[
+        str, typer.Option(help="Ways to use the model there: as-trained,anchored,extended,native or all.")
+    ] = "as-trained",
+    taken: Annotated[
+        str, typer.Option("--samples", help="exact (the same instances on the new grid), index or bicubic.")
+    ] = "exact",
     source: Annotated[str | None, typer.Option(help="For index and bicubic: the grid that samples come from.")] = None,
     split: Annotated[Split, typer.Option(help="Which samples.")] = "test",
     which: Annotated[str, typer.Option(help="best or last weights.")] = "best",
@@ -66,34 +104,73 @@ def evaluate(
     param: Annotated[
         list[str] | None, typer.Option("--param", "-p", help="Look at the instances in another way: mesh=boundary.")
     ] = None,
+    as_json: Json = False,
+    as_csv: Csv = False,
 ) -> None:
-    """Errors of a trained model at other resolutions: `quadnorm eval run --resolution 64 128 256`."""
+    """Errors of a trained model at other resolutions: `quadnorm eval run -r 65 129 --how as-trained,extended`."""
+    from quadnorm.cli.ways import chosen_ways, errors_by_way
     from quadnorm.training import evaluate as run
-    from quadnorm.training import read_config
+    from quadnorm.training import load_model, read_config
     from quadnorm.training.ddp import reports
+    from quadnorm.training.evaluation import WAYS as TAKEN
 
+    if how in TAKEN:  # the older meaning of --how
+        how, taken = "as-trained", how
+    ways = chosen_ways("as-trained,anchored,extended,native" if how == "all" else how)
     settings = [m for m in more or [] if m.startswith("parallel.")]
     grids = [grid(r) for r in [*(resolution or []), *(m for m in more or [] if m not in settings)]]
-    errors = run(
-        checkpoint,
-        grids or None,
-        which=which,
-        how=how,
-        source=None if source is None else grid(source),
-        split=split,
-        view=parameters(param),
-        space=read_config(None, settings).parallel.space,
-    )
+    options = {
+        "how": taken,
+        "source": None if source is None else grid(source),
+        "split": split,
+        "view": parameters(param),
+    }
+    space = read_config(None, settings).parallel.space
+    if ways == ["as-trained"]:
+        errors = run(checkpoint, grids or None, which=which, space=space, **options)
+        table_rows = {"as-trained": list(errors.grids)}
+        written = errors.to_json()
+    else:
+        if space > 1:
+            raise ValueError("parallel.space shares a field between processes for --how as-trained only")
+        model, config = load_model(checkpoint, which)
+        table_rows = errors_by_way(model, config, grids or None, ways, **options)
+        written = {"split": split, "samples": taken, "ways": {way: _plain(rows) for way, rows in table_rows.items()}}
     if not reports():
         return
-    rows = [
-        (str(e.grid), f"{100 * e.mean:.3f} %", f"{100 * e.weighted_mean:.3f} %", str(len(e.plain)))
-        for e in errors.grids
+    records = [
+        {
+            "way": way,
+            "grid": "x".join(map(str, e.grid)) if isinstance(e.grid, tuple) else e.grid,
+            "relative_l2": e.mean,
+            "weighted_relative_l2": e.weighted_mean,
+            "instances": len(e.plain),
+        }
+        for way, rows in table_rows.items()
+        for e in rows
     ]
-    table(
-        f"{checkpoint}, {errors.split} set",
-        ["samples per axis", "relative L²", "quadrature-weighted", "instances"],
-        rows,
-    )
+    if not rows_as(records, as_json, as_csv):
+        table(
+            f"{checkpoint}, {split} set",
+            ["way", "samples per axis", "relative L²", "quadrature-weighted", "instances"],
+            [
+                (
+                    r["way"],
+                    str(r["grid"]),
+                    _percent(r["relative_l2"]),
+                    _percent(r["weighted_relative_l2"]),
+                    str(r["instances"]),
+                )
+                for r in records
+            ],
+        )
     if out is not None:
-        errors.write(out)
+        write_atomic(out, json.dumps(written) + "\n", "the evaluation")
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.3f} %"
+
+
+def _plain(rows: list[Any]) -> list[dict[str, Any]]:
+    return [{"grid": e.grid, "mean": e.mean, "plain": e.plain, "weighted": e.weighted} for e in rows]

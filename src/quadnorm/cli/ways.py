@@ -1,0 +1,70 @@
+"""The ways to use a trained model at another grid, side by side: ``quadnorm eval RUN --how anchored,extended``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+import quadnorm
+from quadnorm._suggest import unknown
+from quadnorm.lab.studies.evaluate import JUMPS, native_grid, predictor
+from quadnorm.lab.studies.study import ANCHORED, AS_TRAINED, NATIVE
+from quadnorm.problems import Problem
+from quadnorm.training import TrainConfig
+from quadnorm.training.data import Grid, problem_of, viewed
+from quadnorm.training.evaluation import Errors, evaluate_model
+from quadnorm.training.losses import POINTS
+
+WAYS = {
+    "as-trained": "the model as it is, on the new samples",
+    "anchored": "every spatial sum with the weights of the training grid carried over",
+    "extended": "every spatial sum taken on the training grid, evaluated at the new nodes",
+    "native": "run at the training grid, the output interpolated",
+}
+_ROUTES = {"as-trained": AS_TRAINED, "anchored": ANCHORED, "native": NATIVE}
+
+
+def chosen_ways(text: str) -> list[str]:
+    """The ways that a comma-separated list names.
+
+    >>> chosen_ways("as-trained, native")
+    ['as-trained', 'native']
+    """
+    names = list(dict.fromkeys(part.strip().lower() for part in text.split(",") if part.strip()))
+    for name in names:
+        if name not in WAYS:
+            raise ValueError(unknown("way to use a model at another grid", name, WAYS))
+    return names or ["as-trained"]
+
+
+def errors_by_way(
+    model: nn.Module, config: TrainConfig, grids: Sequence[Grid] | None, ways: Sequence[str], **options: Any
+) -> dict[str, list[Errors]]:
+    """Errors at each grid for each way; ``options`` go to :func:`~quadnorm.training.evaluate_model`."""
+    view: Mapping[str, Any] = options.get("view") or {}
+    p = viewed(problem_of(config), view)
+    if p.placement == POINTS and any(way != "as-trained" for way in ways):
+        raise ValueError(f"{p.name} has its samples on meshes; there a model is evaluated as trained")
+    rows: dict[str, list[Errors]] = {}
+    for way in ways:
+        rows[way] = []
+        for grid in grids or [None]:  # type: ignore[list-item]
+            asked = None if grid is None else [grid]
+            if way == "as-trained":
+                rows[way] += evaluate_model(model, config, asked, **options).grids
+                continue
+            for one in asked or config.test_resolutions:
+                predict = _predict(model, config, p, way, one)
+                rows[way] += evaluate_model(predict, config, [one], **options).grids
+    return rows
+
+
+def _predict(model: nn.Module, config: TrainConfig, p: Problem, way: str, grid: Grid) -> Callable[[Tensor], Tensor]:
+    model.eval()
+    if way in _ROUTES:
+        return predictor(model, config, _ROUTES[way], p.shape(grid), p.placement)
+    restrict = "nearest" if config.problem.name in JUMPS else "cubic"
+    extended: nn.Module = quadnorm.extend(model, p.shape(native_grid(config)), p.placement, restrict=restrict)
+    return extended

@@ -1,0 +1,132 @@
+"""What commands print for programs and for logs: JSON, CSV, lists, progress without a terminal."""
+
+import csv
+import io
+import json
+
+import pytest
+
+import quadnorm
+from quadnorm.cli.app import run
+from quadnorm.cli.progress import Lines, best_error
+
+TINY = [
+    "problem.name=poisson", "problem.cache=false", "operator.params.width=4", "operator.params.modes=2",
+    "operator.params.layers=1", "operator.params.norm=instance", "resolutions.train=9", "samples.train=8",
+    "samples.val=2", "samples.test=2", "epochs=2", "threads=1",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("eval") / "run"
+    assert run(["-q", "train", *TINY, "-o", str(folder)]) == 0
+    return str(folder)
+
+
+def rows(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_eval_compares_the_ways(trained, capsys):
+    ways = "as-trained,anchored,native" + (",extended" if hasattr(quadnorm, "extend") else "")
+    assert run(["eval", trained, "-r", "9", "17", "--how", ways, "--json"]) == 0, capsys.readouterr().err
+    found = {(r["way"], r["grid"]): r["relative_l2"] for r in json.loads(capsys.readouterr().out)}
+    assert set(found) == {(way, n) for way in ways.split(",") for n in (9, 17)}
+    for way in ways.split(","):  # at the training grid all ways are the model itself
+        assert found[way, 9] == pytest.approx(found["as-trained", 9], rel=1e-4)
+    assert found["anchored", 17] != pytest.approx(found["as-trained", 17], rel=1e-6)
+
+
+def test_eval_as_csv_is_eval_as_json(trained, capsys):
+    assert run(["eval", trained, "-r", "17", "--json"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)
+    assert run(["eval", trained, "-r", "17", "--csv"]) == 0
+    (other,) = rows(capsys.readouterr().out)
+    assert {k: str(v) for k, v in one.items()} == other
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--how", "anchord"], "did you mean 'anchored'"),
+        (["--json", "--csv"], "--json and --csv were both given"),
+        (["--how", "bicubic"], "has no grid of its own to resample from"),  # the older meaning still holds
+    ],
+)
+def test_eval_refuses(trained, arguments, message, capsys):
+    assert run(["eval", trained, "-r", "17", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_audit_takes_a_list_and_prints_records(trained, capsys):
+    assert run(["audit", trained, "-r", "9", "17", "--samples", "2", "--json"]) == 0, capsys.readouterr().err
+    audit = json.loads(capsys.readouterr().out)
+    assert audit["resolutions"] == ["9×9", "17×17"] or audit["resolutions"] == ["9", "17"]
+    assert run(["audit", trained, "-r", "9", "17", "--samples", "2", "--csv"]) == 0
+    assert len(rows(capsys.readouterr().out)) == len(audit["modules"])
+
+
+def test_study_list_starts_with_the_demo_and_cuts_no_name(tmp_path, capsys):
+    from quadnorm.lab.studies import study_names
+
+    assert run(["study", "list", "--out", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    listed = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert listed[0] == "demo"
+    assert sorted(listed) == sorted(study_names())
+    assert [line for line in lines if line in ("start here", "the paper, by table", "ours")] == [
+        "start here", "the paper, by table", "ours",
+    ]  # fmt: skip
+    assert run(["study", "list", "--out", str(tmp_path), "--csv"]) == 0
+    assert [r["study"] for r in rows(capsys.readouterr().out)] == listed
+
+
+def test_study_list_fits_a_terminal(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("quadnorm.cli.study_list._width", lambda: 80)
+    assert run(["study", "list", "--preset", "smoke", "--out", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines[:-1])) <= 80
+    assert any("poisson-dirichlet-galerkin-strong" in line for line in lines)
+    assert " s " in lines[0]  # seconds: minutes would all be 0
+
+
+def test_data_list_as_records(capsys):
+    assert run(["data", "list", "--json"]) == 0
+    by_name = {r["problem"]: r for r in json.loads(capsys.readouterr().out)}
+    assert by_name["darcy"]["nodes"] == "endpoint"
+    assert "files" in by_name
+
+
+def test_version(capsys):
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"quadnorm {quadnorm.__version__}\n"
+
+
+def test_levels(tmp_path, capsys):
+    assert run(["-q", "-v", "data", "list"]) == 2
+    assert "choose one" in capsys.readouterr().err
+    assert run(["-q", "train", *TINY, "-o", str(tmp_path / "a")]) == 0
+    assert capsys.readouterr().err == ""
+    assert run(["train", *TINY, "-o", str(tmp_path / "b")]) == 0
+    said = capsys.readouterr().err
+    assert "epoch 1/2" in said
+    assert "left" in said
+
+
+def test_lines_say_what_is_done_and_what_remains():
+    said = []
+    count = Lines("data", every=0.0, write=said.append)
+    for done in (0, 50, 50, 100):
+        count(done, 100)
+    assert [line.split(",")[0] for line in said] == ["data: 0 of 100", "data: 50 of 100", "data: 100 of 100"]
+    assert "left" in said[1]
+    slow = Lines("data", every=1000.0, write=said.append)
+    slow(1, 3), slow(2, 3), slow(3, 3)
+    assert said[3:] == ["data: 3 of 3"]
+
+
+def test_best_error(tmp_path):
+    (tmp_path / "m.jsonl").write_text('{"val": 0.2}\n{"val": 0.1}\n{"val": 0.3}\n')
+    assert best_error(tmp_path / "m.jsonl") == 0.1
+    assert best_error(tmp_path / "none.jsonl") is None

@@ -90,9 +90,8 @@ def audit(
         write_atomic(out, result.html(), "the audit")
         print(printable(f"written to {out}"), file=sys.stderr)
     if not (as_json or as_csv or names_file(model)) and result.recommendation.startswith("anchor"):
-        say(
-            f"  as a command: quadnorm anchor {model} --resolution {(resolution or [config.resolutions.train[0]])[0]} -o OUT"
-        )
+        first = "x".join(map(str, p.shape(grids[0])))
+        say(f"  as a command: quadnorm anchor {model} --resolution {first} -o OUT")
 
 
 class _Inputs:

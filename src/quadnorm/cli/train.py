@@ -48,12 +48,12 @@ def train(
         show = showing.enter_context(bars())
 
         def on_data(done: int, of: int) -> None:
+            if not done and reports():
+                _announce(settings, out)
             show("training data", done, of)
             if done >= of:
                 showing.close()  # the bar of the training comes next
 
-        if reports():
-            _announce(settings, out)
         result = run(settings, out, resume=not restart, progress=progress_option(), data_progress=on_data)
     if not reports():
         return
@@ -77,9 +77,8 @@ def _announce(config: Any, out: Path) -> None:
         return
     step = sum(step_seconds(operator, n, width, layers, config.batch) for n in grids) / len(grids)
     if step * config.steps > 60:
-        note(
-            f"{out}: {config.epochs} epochs of {config.steps_per_epoch} steps, about {duration(step * config.steps)} on one core"
-        )
+        steps = f"{config.epochs} epochs of {config.steps_per_epoch} steps"
+        note(f"{out}: {steps}, about {duration(step * config.steps)} on one core")
 
 
 def evaluate(
@@ -119,7 +118,7 @@ def evaluate(
     ways = chosen_ways("as-trained,anchored,extended,native" if how == "all" else how)
     settings = [m for m in more or [] if m.startswith("parallel.")]
     grids = [grid(r) for r in [*(resolution or []), *(m for m in more or [] if m not in settings)]]
-    options = {
+    options: dict[str, Any] = {
         "how": taken,
         "source": None if source is None else grid(source),
         "split": split,
@@ -138,7 +137,7 @@ def evaluate(
         written = {"split": split, "samples": taken, "ways": {way: _plain(rows) for way, rows in table_rows.items()}}
     if not reports():
         return
-    records = [
+    records: list[dict[str, Any]] = [
         {
             "way": way,
             "grid": "x".join(map(str, e.grid)) if isinstance(e.grid, tuple) else e.grid,

@@ -10,12 +10,13 @@ from torch import Tensor, nn
 import quadnorm
 from quadnorm._suggest import unknown
 from quadnorm.lab.studies.evaluate import JUMPS, native_grid, predictor
-from quadnorm.lab.studies.study import ANCHORED, AS_TRAINED, NATIVE
+from quadnorm.lab.studies.study import ANCHORED, NATIVE
 from quadnorm.problems import Problem
 from quadnorm.training import TrainConfig
 from quadnorm.training.data import Grid, problem_of, viewed
 from quadnorm.training.evaluation import Errors, evaluate_model
 from quadnorm.training.losses import POINTS
+from quadnorm.training.splits import settled
 
 WAYS = {
     "as-trained": "the model as it is, on the new samples",
@@ -23,7 +24,7 @@ WAYS = {
     "extended": "every spatial sum taken on the training grid, evaluated at the new nodes",
     "native": "run at the training grid, the output interpolated",
 }
-_ROUTES = {"as-trained": AS_TRAINED, "anchored": ANCHORED, "native": NATIVE}
+_ROUTES = {"anchored": ANCHORED, "native": NATIVE}
 
 
 def chosen_ways(text: str) -> list[str]:
@@ -47,24 +48,20 @@ def errors_by_way(
     p = viewed(problem_of(config), view)
     if p.placement == POINTS and any(way != "as-trained" for way in ways):
         raise ValueError(f"{p.name} has its samples on meshes; there a model is evaluated as trained")
-    rows: dict[str, list[Errors]] = {}
-    for way in ways:
-        rows[way] = []
-        for grid in grids or [None]:  # type: ignore[list-item]
-            asked = None if grid is None else [grid]
-            if way == "as-trained":
-                rows[way] += evaluate_model(model, config, asked, **options).grids
-                continue
-            for one in asked or config.test_resolutions:
-                predict = _predict(model, config, p, way, one)
-                rows[way] += evaluate_model(predict, config, [one], **options).grids
-    return rows
+    wanted = grids or settled(config, p).test_resolutions
+    return {
+        way: [evaluate_model(_predict(model, config, p, way, n), config, [n], **options).grids[0] for n in wanted]
+        for way in ways
+    }
 
 
 def _predict(model: nn.Module, config: TrainConfig, p: Problem, way: str, grid: Grid) -> Callable[[Tensor], Tensor]:
     model.eval()
+    if way == "as-trained":
+        return model
     if way in _ROUTES:
         return predictor(model, config, _ROUTES[way], p.shape(grid), p.placement)
     restrict = "nearest" if config.problem.name in JUMPS else "cubic"
-    extended: nn.Module = quadnorm.extend(model, p.shape(native_grid(config)), p.placement, restrict=restrict)
+    extend: Any = quadnorm.extend
+    extended: nn.Module = extend(model, p.shape(native_grid(config)), p.placement, restrict=restrict)
     return extended

@@ -60,10 +60,14 @@ def samples(
     p = problem_of(config) if p is None else p
     config = settled(config, p)
     indices, dtype = config.samples.indices(split), getattr(torch, config.dtype)
+    if progress is not None:
+        progress(0, len(indices))  # everything has been checked: what follows may take long
     if config.problem.cache:
         pairs = p.dataset_many(indices, grids, config.problem.seed, dtype=dtype, progress=progress)
     else:
         pairs = p.sample_many(indices, grids, config.problem.seed, dtype=dtype)
+        if progress is not None:
+            progress(len(indices), len(indices))
     for grid, pair in zip(grids, pairs, strict=True):
         for side, values in zip("xy", pair, strict=True):
             bad = (~torch.isfinite(values.flatten(1)).all(1)).nonzero()[:, 0]

@@ -16,7 +16,7 @@ from quadnorm.carry.scattered import linear_map
 from quadnorm.lab.studies.study import Way
 from quadnorm.norms.factory import is_norm
 from quadnorm.training import TrainConfig
-from quadnorm.training.data import problem_of, samples, viewed
+from quadnorm.training.data import Grid, problem_of, samples, viewed
 from quadnorm.training.loop import errors
 from quadnorm.training.losses import POINTS, grid_weights
 
@@ -46,7 +46,7 @@ ROUTES: dict[str, Callable[[Use, str], Predictor]] = {
 
 
 @torch.no_grad()
-def errors_of(model: nn.Module, config: TrainConfig, way: Way, grid: int) -> dict[str, list[float]]:
+def errors_of(model: nn.Module, config: TrainConfig, way: Way, grid: Grid) -> dict[str, list[float]]:
     """Every test sample's relative L² error at a grid, plain and weighted by the quadrature."""
     trained = problem_of(config)
     p = viewed(trained, dict(way.view))
@@ -63,9 +63,10 @@ def errors_of(model: nn.Module, config: TrainConfig, way: Way, grid: int) -> dic
     return {"plain": plain.tolist(), "weighted": weighted.tolist()}
 
 
-def native_grid(config: TrainConfig) -> int:
+def native_grid(config: TrainConfig) -> Grid:
     """The training grid; of several, the finest."""
-    return max(n for n in config.resolutions.train if isinstance(n, int))
+    grids = config.resolutions.train
+    return grids[0] if len(grids) == 1 else max(grids, key=lambda n: prod(problem_of(config).shape(n)))
 
 
 def predictor(model: nn.Module, config: TrainConfig, way: Way, shape: tuple[int, ...], placement: str) -> Predictor:

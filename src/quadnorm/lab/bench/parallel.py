@@ -53,6 +53,8 @@ def _speed(n: int, repeats: int) -> list[dict[str, Any]]:
 def _processes(world: int, n: int, repeats: int) -> list[tuple[float, float]]:
     """Seconds and megabytes of each rank; fresh processes with one thread each."""
     context = multiprocessing.get_context("spawn")
+    # Fields of every size in pages of their own: malloc would keep the smaller ones of two processes after their use.
+    os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(2**20))
     with tempfile.TemporaryDirectory() as folder, context.Pool(world) as pool:
         store = os.path.join(folder, "store")
         return pool.starmap(_step, [(rank, world, n, repeats, store) for rank in range(world)], chunksize=1)

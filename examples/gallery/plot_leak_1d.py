@@ -2,8 +2,9 @@
 The leak in one dimension
 =========================
 
-Average :math:`e^x` over [0, 1] from n samples that include both ends. Equal weights give every end as much as an inner sample, a boundary mass of
-1/n that moves with n. The trapezoid rule has none; the anchored measure keeps the 1/n₀ of one training grid, here 17 samples.
+Average :math:`e^x` over [0, 1] from n samples that include both ends. Equal weights give every end as much as an
+inner sample, a boundary mass of 1/n that moves with n. The trapezoid rule has none; the anchored measure keeps the
+1/n₀ of one training grid, here 17 samples.
 """
 
 import math
@@ -28,8 +29,8 @@ def average(measure, n):
 
 
 # %%
-# On the left the averages themselves: one of the three depends on the grid. On the right their distance from the limit: equal
-# weights are of first order in h, the other two of second.
+# On the left the averages themselves: one of the three depends on the grid. On the right their distance from the
+# limit: equal weights are of first order in h, the other two of second.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
 for (name, measure), mark in zip(measures.items(), "osd", strict=True):

@@ -2,8 +2,8 @@
 A learned blend
 ===============
 
-BlendQuadNorm averages with α·counting + (1−α)·quadrature. With ``learn_alpha=True`` the share is a parameter like any other: here each layer of a small FNO
-moves its own while learning Poisson's equation.
+BlendQuadNorm averages with α·counting + (1−α)·quadrature. With ``learn_alpha=True`` the share is a parameter like any
+other: here each layer of a small FNO moves its own while learning Poisson's equation.
 """
 
 import matplotlib.pyplot as plt

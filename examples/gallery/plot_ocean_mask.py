@@ -2,7 +2,8 @@
 Masked fields
 =============
 
-Samples on land hold no sea temperature. A mask takes them out of the statistics; the fill value behind it, even NaN, never enters.
+Samples on land hold no sea temperature. A mask takes them out of the statistics; the fill value behind it, even NaN,
+never enters.
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,8 @@
 The sphere in latitude and longitude
 ====================================
 
-A 1° array has as many samples on the row beside the pole as on the equator. Equal weights count the poles about sixty times too often; area weights do not.
+A 1° array has as many samples on the row beside the pole as on the equator. Equal weights count the poles about sixty
+times too often; area weights do not.
 """
 
 import matplotlib.pyplot as plt

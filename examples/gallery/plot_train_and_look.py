@@ -2,8 +2,8 @@
 Train at 33², look at 257²
 ==========================
 
-A small FNO with LayerNorm learns Poisson's equation from 33 × 33 samples. On 257 × 257 samples of the same instances it is worse, although the problem
-is the same; anchored, it is not.
+A small FNO with LayerNorm learns Poisson's equation from 33 × 33 samples. On 257 × 257 samples of the same instances
+it is worse, although the problem is the same; anchored, it is not.
 """
 
 import matplotlib.pyplot as plt
@@ -56,7 +56,9 @@ with torch.no_grad():
         axis.set_title(title if title == "truth" else f"{title}: error at 257²", fontsize=9)
         axis.set_axis_off()
         fig.colorbar(image, ax=axis, shrink=0.7)
-left.set(xscale="log", xticks=grids, xticklabels=grids, xlabel="samples per axis", ylabel="relative L² error [%]", ylim=0)
+left.set(
+    xscale="log", xticks=grids, xticklabels=grids, xlabel="samples per axis", ylabel="relative L² error [%]", ylim=0
+)
 left.minorticks_off()
 left.legend()
 plt.show()

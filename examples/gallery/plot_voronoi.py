@@ -24,7 +24,10 @@ print(f"mean by control volumes  {float((volumes.numpy() * f).sum()):.4f}")
 print(f"exact                    {np.pi / 20:.4f}")
 
 fig, axis = plt.subplots(figsize=(5.4, 4.6), layout="constrained")
-mirrored = [points, *(points * s + o for s, o in (((-1, 1), (0, 0)), ((1, -1), (0, 0)), ((-1, 1), (2, 0)), ((1, -1), (0, 2))))]
+mirrored = [
+    points,
+    *(points * s + o for s, o in (((-1, 1), (0, 0)), ((1, -1), (0, 0)), ((-1, 1), (2, 0)), ((1, -1), (0, 2)))),
+]
 voronoi_plot_2d(Voronoi(np.concatenate(mirrored)), axis, show_points=False, show_vertices=False, line_colors="0.8")
 dots = axis.scatter(*points.T, c=volumes.numpy() * len(points), cmap="viridis", s=14, zorder=3)
 axis.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")

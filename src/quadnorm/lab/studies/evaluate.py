@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
-from quadnorm.adapt import anchor
+from quadnorm.adapt import anchor, extend
 from quadnorm.carry.grids import carry
 from quadnorm.carry.scattered import linear_map
 from quadnorm.lab.studies.study import Way
@@ -40,6 +40,7 @@ class Use:
 ROUTES: dict[str, Callable[[Use, str], Predictor]] = {
     "direct": lambda use, _: use.model,
     "anchored": lambda use, part: anchored_in_part(use.model, use.native, use.placement, part),
+    "extended": lambda use, _: extend(use.model, use.native, use.placement, restrict=use.restrict),
     "native": lambda use, ends: native_run(use, "periodic" if ends == "fourier" else use.placement),
     "crop-pad": lambda use, _: lambda x: band(use.model(band(x, use.native)), use.shape),
 }
@@ -87,7 +88,8 @@ def anchored_in_part(model: nn.Module, native: tuple[int, ...], placement: str, 
     """A copy of the model with its norms, its other spatial sums (``kernels``), or all sums anchored."""
     if part not in PARTS:
         raise ValueError(unknown("part of a model to anchor", part, PARTS))
-    anchored = anchor(model, native, placement)
+    # A study shows what anchoring does, also where it does harm: that is for the tables to say.
+    anchored = anchor(model, native, placement, force=True)
     if part == "all":
         return anchored
     before = dict(model.named_modules())

@@ -99,9 +99,10 @@ class Way:
 
 AS_TRAINED = Way("as-trained", "as trained")
 ANCHORED = Way("anchor-all", "anchored", "anchored", "all")
+EXTENDED = Way("extended", "extended", "extended")
 NATIVE = Way("native", "run at the training grid, interpolated", "native", "cubic")
 # What every study with other grids is evaluated by.
-TRANSFER = (AS_TRAINED, ANCHORED, NATIVE)
+TRANSFER = (AS_TRAINED, ANCHORED, EXTENDED, NATIVE)
 
 
 @dataclass(frozen=True)

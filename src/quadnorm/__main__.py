@@ -5,12 +5,15 @@ import sys
 
 def main() -> int:
     """Run the command line; the exit code is 2 for anything the user can put right."""
+    from quadnorm._extras import missing_module
+
     try:
         from quadnorm.cli.app import run
     except ModuleNotFoundError as missing:
-        if missing.name not in ("typer", "rich", "click"):
+        advice = missing_module(missing)
+        if advice is None:
             raise
-        print(f"the command line needs {missing.name}: pip install 'quadnorm[bench]'", file=sys.stderr)
+        print(f"quadnorm: {advice}", file=sys.stderr)
         return 2
     return run(sys.argv[1:])
 

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from quadnorm._extras import advised, missing_module
 from quadnorm._text import one_line, printable
 from quadnorm.cli import adapt, advise, bench, data, doctor, report, study, theory, train
 from quadnorm.cli.levels import set_level
@@ -36,7 +37,7 @@ app.add_typer(bench.app, name="bench")
 app.command(name="advise")(advise.advise)
 app.command(name="doctor")(doctor.doctor)
 
-_EXPECTED = (ValueError, TypeError, OSError, ImportError)  # their messages are written for users
+_EXPECTED = (ValueError, TypeError, IndexError, OSError, ImportError)  # their messages are written for users
 _LONGEST = 1000
 
 
@@ -109,8 +110,10 @@ def _explain(error: Exception) -> int:
         return _fail("there is not enough memory for this; take fewer samples or a coarser grid")
     if isinstance(error, RecursionError):
         return _fail("the input is nested too deeply")
+    if isinstance(error, ModuleNotFoundError) and (advice := missing_module(error)):
+        return _fail(advice)
     name = "" if isinstance(error, _EXPECTED) else f"{type(error).__name__}: "
-    return _fail(name + one_line(error))
+    return _fail(name + advised(one_line(error)))
 
 
 def _fail(message: str, code: int = 2) -> int:

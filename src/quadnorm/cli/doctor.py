@@ -2,27 +2,8 @@
 
 from importlib.util import find_spec
 
+from quadnorm._extras import EXTRAS, install
 from quadnorm.cli.terminal import table
-
-EXTRAS = {
-    "fast": ("numba",),
-    "mesh": ("scipy", "skfem", "shapely"),
-    "bench": (
-        "scipy",
-        "h5py",
-        "safetensors",
-        "pydantic",
-        "yaml",
-        "typer",
-        "rich",
-        "pandas",
-        "statsmodels",
-        "matplotlib",
-        "platformdirs",
-    ),
-    "dist": ("distributed",),
-    "compat": ("neuralop",),
-}
 
 
 def doctor() -> None:
@@ -38,7 +19,7 @@ def doctor() -> None:
     rows += [(name, version or "not installed") for name, version in here["packages"].items()]
     for extra, modules in EXTRAS.items():
         lacking = [m for m in modules if find_spec(m) is None]
-        advice = f"lacks {', '.join(lacking)}: pip install 'quadnorm[{extra}]'"
+        advice = f"lacks {', '.join(lacking)}: {install(extra)}"
         rows.append((f"extra {extra}", advice if lacking else "complete"))
     import torch
 

@@ -10,6 +10,7 @@ import torch
 from quadnorm._suggest import unknown
 from quadnorm.measures.geometry.cells import KINDS, Kind, hexahedron_minimum, integrals
 from quadnorm.measures.geometry.coordinates import FloatArray, IntArray, as_points, to_numpy
+from quadnorm.measures.geometry.mesh_objects import mesh_arrays
 
 _BLOCK = 1 << 12  # cells per pass: a block and its temporaries stay in the cache
 _ROUNDING = 32 * float(np.finfo(float).eps)
@@ -21,11 +22,12 @@ class _Block(NamedTuple):
     basis: FloatArray  # (k, B): ∫φ_v over each cell
 
 
-def cell_weights(points: Any, cells: Any) -> torch.Tensor:
+def cell_weights(points: Any, cells: Any = None) -> torch.Tensor:
     """Volume of each cell, |T| = ∫_T dx (length of a line, area of a surface).
 
     Args:
-        points: vertex coordinates (N, D), D = 1, 2 or 3.
+        points: vertex coordinates (N, D), D = 1, 2 or 3; or, alone, a mesh of scikit-fem or anything with ``.points``
+            and ``.cells`` as meshio names them. Cells of a lower dimension beside it are left out, and the log says so.
         cells: connectivity (M, k) of integers; k tells the kind: 2 lines, 3 triangles, 8 hexahedra, and 4 quads in the
             plane but tetrahedra in space. Mixed meshes, and quads in space, say it in a mapping from ``"line"``,
             ``"triangle"``, ``"quad"``, ``"tetrahedron"``, ``"hexahedron"`` to such arrays; all of one dimension.
@@ -38,13 +40,15 @@ def cell_weights(points: Any, cells: Any) -> torch.Tensor:
 
     >>> cell_weights([[0., 0], [2, 0], [2, 1], [0, 1]], [[0, 1, 2], [0, 2, 3]])
     tensor([1., 1.], dtype=torch.float64)
+
+    ``cell_weights(skfem.MeshTri())`` and ``cell_weights(meshio.read("part.msh"))`` take the mesh itself.
     """
     x, groups = _mesh(points, cells)
     parts = [np.concatenate([b.basis.sum(0) for b in _blocks(x, kind, c)]) for kind, c in groups if len(c)]
     return torch.from_numpy(np.concatenate(parts))
 
 
-def lumped_weights(points: Any, cells: Any) -> torch.Tensor:
+def lumped_weights(points: Any, cells: Any = None) -> torch.Tensor:
     """Weight of each vertex: the integral of its basis function, w_v = Σ_T ∫_T φ_v dx (the lumped mass matrix).
 
     Σ_v w_v f(x_v) integrates the interpolant of f exactly, so it has order 2 on refined meshes; the weights sum to the
@@ -66,6 +70,8 @@ def lumped_weights(points: Any, cells: Any) -> torch.Tensor:
 
 def _mesh(points: Any, cells: Any) -> tuple[FloatArray, list[tuple[Kind, npt.NDArray[Any]]]]:
     """Check a mesh and sort its cells by kind."""
+    if cells is None:
+        points, cells = mesh_arrays(points)
     x = as_points(points)
     if isinstance(cells, Mapping):
         groups = []

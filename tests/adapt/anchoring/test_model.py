@@ -78,7 +78,7 @@ def test_a_module_on_two_grids_is_left_with_words():
         def forward(self, x):
             return self.norm(x).mean() + self.norm(x[..., ::2, ::2]).mean() + self.other(x).mean()
 
-    report = anchor(Two(), (9, 9)).anchor_report
+    report = anchor(Two(), (9, 9), force=True).anchor_report  # a mean of zero mean drifts by rounding alone
     assert "several grids in one run (5×5 and 9×9)" in report["norm"].why
     assert report["other"].action == "anchored"
 
@@ -241,7 +241,10 @@ def test_subclasses_with_a_forward_of_their_own_are_not_presumed():
         pass
 
     report = anchor(nn.Sequential(Mine(1, 3), Renamed(1, 3)), (9, 9)).anchor_report
-    assert "forward of its own" in report["0"].why
+    assert (report["0"].kind, report["0"].action) == (
+        "call group_norm",
+        "anchored",
+    )  # by what it calls, not by its class
     assert report["1"].action == "anchored"
 
 

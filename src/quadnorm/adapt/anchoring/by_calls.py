@@ -15,7 +15,7 @@ from quadnorm.adapt.calls.watch import counted, only_looking
 from quadnorm.adapt.extending.listing import what_becomes
 from quadnorm.adapt.extending.modes import Aligned, run_under
 from quadnorm.adapt.extending.steps import Step
-from quadnorm.adapt.report import AnchorReport
+from quadnorm.adapt.report import AnchorReport, Entry
 
 STILL = "on cell-centred and periodic axes counting is already the integral"
 LEFT = "; no measure to set: left as it is, quadnorm.extend takes its native result"
@@ -52,9 +52,19 @@ class _Listing(Aligned):
         self.lines[key] = self.lines.get(key, 0) + 1
 
 
+def _settled_by_rule(entry: Entry) -> bool:
+    """Whether a rule has the last word on a module: not on padding, whose call can be anchored, nor on a subclass with
+    a forward of its own, which no rule has looked into."""
+    if entry.kind == "field" or entry.kind.startswith("call "):
+        return False
+    if entry.action in ("anchored", "unchanged"):
+        return True
+    return bool(entry.name) and "Pad" not in entry.kind and "forward of its own" not in entry.why
+
+
 def with_calls(model: nn.Module, probe: Probe, report: AnchorReport) -> nn.Module:
     """The model, wrapped if calls of its own can be anchored; adds a line to the report for each call that mixes."""
-    opaque = frozenset(e.name for e in report if e.action in ("anchored", "unchanged") or "several grids" in e.why)
+    opaque = frozenset(e.name for e in report if _settled_by_rule(e))
     if "" in opaque:
         return model
     wrapped = AnchoredCalls(model, probe.resolution, probe.placements, probe.layout, opaque)

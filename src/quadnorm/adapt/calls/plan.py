@@ -88,6 +88,12 @@ def make_plan(
 
     Modules named in ``opaque`` count as one call each, whatever they do inside.
     """
+    scripted = [name for name, m in model.named_modules() if isinstance(m, torch.jit.ScriptModule)]
+    if scripted:
+        raise CannotFollowError(
+            f"{scripted[0] or 'the model'} is scripted, and TorchScript shows nothing of what it calls; script the "
+            "model afterwards, or use quadnorm.at_native"
+        )
     base = _run(model, at(native), opaque)
     others: list[Run] = []
     refined: list[int] = []

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import unicodedata
-from typing import Any
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import IO, Any
 
 
 def printable(text: str) -> str:
@@ -38,3 +41,19 @@ def one_line(error: BaseException) -> str:
     """
     lines = [line.strip() for line in str(error).splitlines()]
     return printable("; ".join(line for line in lines if line)) or type(error).__name__
+
+
+def html_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A plain table for notebooks; what came from outside is escaped.
+
+    >>> html_table(["a"], [["<1>"]])
+    '<table><thead><tr><th>a</th></tr></thead><tbody><tr><td>&lt;1&gt;</td></tr></tbody></table>'
+    """
+    top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+    body = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def progress_stream() -> IO[str]:
+    """Where lines about progress go: stderr; in a notebook stdout, because notebooks paint stderr red."""
+    return sys.stdout if "ipykernel" in sys.modules else sys.stderr

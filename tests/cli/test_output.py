@@ -29,7 +29,7 @@ def rows(text):
 
 
 def test_eval_compares_the_ways(trained, capsys):
-    ways = "as-trained,anchored,native" + (",extended" if hasattr(quadnorm, "extend") else "")
+    ways = "as-trained,anchored,extended,native"
     assert run(["eval", trained, "-r", "9", "17", "--how", ways, "--json"]) == 0, capsys.readouterr().err
     found = {(r["way"], r["grid"]): r["relative_l2"] for r in json.loads(capsys.readouterr().out)}
     assert set(found) == {(way, n) for way in ways.split(",") for n in (9, 17)}

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from importlib import import_module
 from typing import Any
+
+from quadnorm._text import html_table
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,12 @@ class AnchorReport:
         if self.entries:
             lines.append(table(["module", "kind", "action", "why"], [list(e.as_row().values()) for e in self.entries]))
         return "\n".join([*lines, *(f"note: {n}" for n in self.notes)])
+
+    def _repr_html_(self) -> str:
+        head = ["module", "kind", "action", "why"]
+        rows = [list(e.as_row().values()) for e in self.entries]
+        notes = "".join(f"<p>note: {escape(n)}</p>" for n in self.notes)
+        return f"<p>{escape(self.title)}</p>{html_table(head, rows)}{notes}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

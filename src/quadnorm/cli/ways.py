@@ -7,10 +7,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-import quadnorm
 from quadnorm._suggest import unknown
-from quadnorm.lab.studies.evaluate import JUMPS, native_grid, predictor
-from quadnorm.lab.studies.study import ANCHORED, NATIVE
+from quadnorm.lab.studies.evaluate import predictor
+from quadnorm.lab.studies.study import ANCHORED, EXTENDED, NATIVE
 from quadnorm.problems import Problem
 from quadnorm.training import TrainConfig
 from quadnorm.training.data import Grid, problem_of, viewed
@@ -24,7 +23,7 @@ WAYS = {
     "extended": "every spatial sum taken on the training grid, evaluated at the new nodes",
     "native": "run at the training grid, the output interpolated",
 }
-_ROUTES = {"anchored": ANCHORED, "native": NATIVE}
+_ROUTES = {"anchored": ANCHORED, "extended": EXTENDED, "native": NATIVE}
 
 
 def chosen_ways(text: str) -> list[str]:
@@ -59,9 +58,4 @@ def _predict(model: nn.Module, config: TrainConfig, p: Problem, way: str, grid: 
     model.eval()
     if way == "as-trained":
         return model
-    if way in _ROUTES:
-        return predictor(model, config, _ROUTES[way], p.shape(grid), p.placement)
-    restrict = "nearest" if config.problem.name in JUMPS else "cubic"
-    extend: Any = quadnorm.extend
-    extended: nn.Module = extend(model, p.shape(native_grid(config)), p.placement, restrict=restrict)
-    return extended
+    return predictor(model, config, _ROUTES[way], p.shape(grid), p.placement)

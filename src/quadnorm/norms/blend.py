@@ -76,6 +76,8 @@ class BlendQuadNorm(QuadNorm):
         if self._parameters.get("alpha_logit") is None or not isinstance(m, Blend):
             return m
         assert self.alpha_logit is not None
+        if self.alpha_logit.is_meta:  # a model without numbers: the share it starts from
+            return m
         return Blend(float(self.alpha_logit.detach().sigmoid()), m.quadrature)
 
     @measure.setter

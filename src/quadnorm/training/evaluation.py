@@ -15,6 +15,7 @@ from torch import Tensor
 
 from quadnorm._files import write_atomic
 from quadnorm._suggest import unknown
+from quadnorm._text import html_table
 from quadnorm.carry import carry
 from quadnorm.problems import Problem
 from quadnorm.training.config import TrainConfig
@@ -71,6 +72,11 @@ class Evaluation:
         ]
         first, last = self.indices.start, self.indices.stop
         return {"split": self.split, "samples": [first, last], "how": self.how, "source": self.source, "errors": rows}
+
+    def _repr_html_(self) -> str:
+        rows = [(name(e.grid), f"{e.mean:.3%}", f"{e.weighted_mean:.3%}", len(e.plain)) for e in self.grids]
+        head = ["grid", "relative L²", "quadrature-weighted", "samples"]
+        return f"<p>{self.split} set, {self.how} samples</p>{html_table(head, rows)}"
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write it as JSON, atomically."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from quadnorm._files import explained, write_atomic
+from quadnorm._text import progress_stream
 from quadnorm.training.config import TrainConfig
 
 Record = dict[str, Any]
@@ -126,7 +127,7 @@ class Lines:
     def __init__(self, config: TrainConfig, done: int, write: Callable[[str], object] | None = None) -> None:
         self.config, self.done, self.first = config, done, done
         self.start = time.monotonic()
-        self.write = write or (lambda text: print(text, file=sys.stderr, flush=True))
+        self.write = write or (lambda text: print(text, file=progress_stream(), flush=True))
 
     def step(self) -> None:
         """Nothing: a line per epoch is enough."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from quadnorm._files import write_atomic
+from quadnorm._text import html_table
 from quadnorm.adapt.report import Entry, table
 from quadnorm.carry.gridcheck import GridCheck
 
@@ -216,6 +217,18 @@ class Audit:
         if choice in HOW:
             parts.append(f"  in Python: {HOW[choice].format(grid=self.sizes)}")
         return "\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        head = ["module", "kind", "introduced", "cumulative", "order", "alone", "fixed", "cause", "remedy"]
+        modules = html_table(head, [_cells(r) for r in self.leaks]) if self.leaks else ""
+        errors = ""
+        if self.errors:
+            rows = [[way, *(f"{v:.3%}" for v in values)] for way, values in self.errors.items()]
+            errors = "<p>error against the targets</p>" + html_table(["", *self.resolutions], rows)
+        return (
+            f"<pre>{html.escape(self._headline())}</pre>{modules}{errors}"
+            f"<p>recommended: {html.escape(self.recommendation)}</p>"
+        )
 
     @property
     def sizes(self) -> str:

@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from html import escape
 from typing import Any
 
+from quadnorm._text import html_table
 from quadnorm.lab.theory.fits import PowerFit, fit_order
 
 Range = tuple[float, float]
@@ -94,6 +96,14 @@ class Evidence:
     def holds(self) -> bool:
         """The verdict: there are checks, and all of them hold."""
         return bool(self.checks) and all(check.holds for check in self.checks)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (c.what, f"{c.value:.4g}", f"{c.low:.4g} … {c.high:.4g}", "yes" if c.holds else "NO") for c in self.checks
+        ]
+        verdict = "holds" if self.holds else "does not hold"
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return f"<p>{verdict}</p>{html_table(['what', 'measured', 'expected', 'holds'], rows)}{notes}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers, lists and dictionaries; None where a number is not finite."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from quadnorm._text import html_table
 from quadnorm.problems.files import Field, FieldFile, read_fields
 from quadnorm.problems.files.nodes import PLACEMENTS
 
@@ -37,14 +38,9 @@ class FileDescription:
 
     def _repr_html_(self) -> str:
         head, nodes, *_ = str(self).split("\n")
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in (name, shape, axes, span)) + "</tr>"
-            for name, axes, shape, span in self.fields
-        )
-        return (
-            f"<p>{html.escape(head)}<br>{html.escape(nodes)}</p><table><thead><tr><th>field</th><th>shape</th>"
-            f"<th>axes</th><th>values</th></tr></thead><tbody>{rows}</tbody></table>"
-        )
+        rows = [(name, shape, axes, span) for name, axes, shape, span in self.fields]
+        table = html_table(["field", "shape", "axes", "values"], rows)
+        return f"<p>{escape(head)}<br>{escape(nodes)}</p>{table}"
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""

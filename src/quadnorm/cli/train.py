@@ -24,7 +24,8 @@ def stoppable(advice: str = "") -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as stop:
-        print(f"quadnorm: {advice or str(stop) or 'interrupted'}", file=sys.stderr)
+        start = "\n" if sys.stderr.isatty() else ""  # below the ^C that the terminal echoes
+        print(f"{start}quadnorm: {advice or str(stop) or 'interrupted'}", file=sys.stderr)
         raise typer.Exit(130) from None
 
 

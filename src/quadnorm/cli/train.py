@@ -49,7 +49,9 @@ def train(
         show = showing.enter_context(bars())
 
         def on_data(done: int, of: int) -> None:
-            if not done and reports():
+            if not reports():
+                return
+            if not done:
                 _announce(settings, out)
             show("training data", done, of)
             if done >= of:

@@ -130,13 +130,6 @@ def test_module_entry_point():
     assert "Traceback" not in done.stderr
 
 
-def test_missing_extra_is_named():
-    code = "import sys; sys.modules['typer'] = None; from quadnorm.__main__ import main; sys.exit(main())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "pip install 'quadnorm[bench]'" in done.stderr
-
-
 @pytest.mark.parametrize("problem", [ValueError, TypeError, OSError, ImportError])
 def test_errors_are_one_line(problem, capsys, monkeypatch):
     def fail(**options):

@@ -130,3 +130,16 @@ def test_best_error(tmp_path):
     (tmp_path / "m.jsonl").write_text('{"val": 0.2}\n{"val": 0.1}\n{"val": 0.3}\n')
     assert best_error(tmp_path / "m.jsonl") == 0.1
     assert best_error(tmp_path / "none.jsonl") is None
+
+
+def test_nothing_is_cut_in_a_narrow_terminal(monkeypatch, capsys):
+    from rich.console import Console
+
+    from quadnorm.cli import terminal
+
+    monkeypatch.setattr(terminal, "console", lambda: Console(markup=False, highlight=False, width=24))
+    terminal.table(None, ["problem", "error"], [["a-very-long-name-of-a-study", "12.34567 %"], ["b", "0.1 %"]])
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    letters = "".join(c for c in shown if c.isalnum() or c in ".-%")
+    assert "2.34567" in letters

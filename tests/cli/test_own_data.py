@@ -64,6 +64,7 @@ def test_train_and_eval_own_files(files, capsys):
     with open("errors.json") as file:
         rows = json.load(file)["errors"]
     assert [(r["grid"], len(r["plain"])) for r in rows] == [(8, 6), (16, 6)]
+    assert run(["audit", "run", "-r", "8", "16", "--samples", "2"]) == 0, capsys.readouterr().err  # of the test file
     assert run(["train", *declared, *SMALL, "-o", "run"]) == 0  # finished: found again under the same settled config
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from quadnorm.training import TrainConfig, read_metrics, train
-from quadnorm.training.logs import JsonLines, Lines, watchers
+from quadnorm.training.logs import JsonLines, PlainLines, watchers
 
 Tiny = Callable[..., TrainConfig]
 RECORD = {"epoch": 1, "train": 0.5, "val": 0.25, "lr": 1e-3, "best": False, "seconds": 2.0, "val_by_grid": {"9": 0.25}}
@@ -35,7 +35,7 @@ def test_plain_lines_estimate_the_time_left(tiny: Tiny, monkeypatch: pytest.Monk
     clock = iter([0.0, 2.0, 4.0])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
     said: list[str] = []
-    lines = Lines(tiny("epochs=10"), 4, said.append)
+    lines = PlainLines(tiny("epochs=10"), 4, said.append)
     for epoch in (5, 6):
         lines.step()
         lines.epoch({**RECORD, "epoch": epoch})

@@ -62,6 +62,12 @@ def model_grid(
 
 
 def _resolution(model: nn.Module, resolution: int | Sequence[int]) -> Shape:
+    shape = getattr(resolution, "shape", None)
+    if shape is not None and len(shape):
+        raise ValueError(
+            f"resolution must hold the training grid's samples per axis, as in 33 or (33, 33), got an array of shape "
+            f"{tuple(shape)}; for a model trained on points: quadnorm.at_native(model, points)"
+        )
     given = tuple(resolution) if isinstance(resolution, Sequence) else (resolution,)
     if not given or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in given):
         raise ValueError(

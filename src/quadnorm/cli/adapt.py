@@ -61,14 +61,17 @@ def audit(
     from quadnorm.training import load_model
     from quadnorm.training.data import problem_of
     from quadnorm.training.losses import POINTS
+    from quadnorm.training.splits import settled
 
     resolution = [*(resolution or []), *(more or [])]
     if names_file(model):
         p, subject = problem(data, **parameters(param)), _from_file(model)
+        indices = range(samples)
         grids = [grid(r) for r in resolution]
     else:
         subject, config = load_model(model)
         p = problem_of(config)
+        indices = settled(config, p).samples.indices("test")[:samples]
         grids = [grid(r) for r in resolution] or [config.resolutions.train[0]]
     if p.placement == POINTS:
         raise ValueError(
@@ -77,7 +80,7 @@ def audit(
         )
     if len(grids) < 2:
         raise ValueError("an audit compares grids: give the training resolution and at least one more, -r 33 65 129")
-    inputs = _Inputs(p, samples)
+    inputs = _Inputs(p, indices)
     _check_output(model, subject, inputs, grids[0])
     with _naming(model, inputs):
         result = look(subject, inputs, grids, placement=p.placement)
@@ -97,12 +100,12 @@ def audit(
 class _Inputs:
     """Samples of a problem at the grids that an audit asks for; remembers the last, which errors name."""
 
-    def __init__(self, p: Any, count: int) -> None:
-        self.problem, self.count, self.last = p, count, "no grid yet"
+    def __init__(self, p: Any, indices: range) -> None:
+        self.problem, self.indices, self.count, self.last = p, indices, len(indices), "no grid yet"
 
     def __call__(self, resolution: Any) -> Any:
         self.last = "×".join(str(n) for n in self.problem.shape(resolution))
-        return self.problem.sample(range(self.count), resolution)
+        return self.problem.sample(self.indices, resolution)
 
 
 @contextmanager

@@ -25,7 +25,7 @@ class Boundary(StrEnum):
     periodic = "periodic"
 
 
-class Nodes(StrEnum):
+class Placed(StrEnum):
     """Where the samples of an axis lie."""
 
     endpoint = "endpoint"
@@ -39,7 +39,7 @@ class Nodes(StrEnum):
 def advise(
     operator: Annotated[Operator, typer.Option(help="The operator.")] = Operator.other,
     boundary: Annotated[Boundary, typer.Option(help="Boundary conditions.")] = Boundary.dirichlet,
-    placement: Annotated[Nodes, typer.Option(help="Where the samples lie.")] = Nodes.endpoint,
+    placement: Annotated[Placed, typer.Option(help="Where the samples lie.")] = Placed.endpoint,
     existing: Annotated[bool, typer.Option(help="A model that is trained already.")] = False,
 ) -> None:
     """Say what to use, why, which table says so, and the line of code."""

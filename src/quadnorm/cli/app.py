@@ -118,7 +118,8 @@ def _explain(error: Exception) -> int:
 
 def _fail(message: str, code: int = 2) -> int:
     short = message if len(message) <= _LONGEST else f"{message[:_LONGEST]} …"
-    print(f"quadnorm: {short}", file=sys.stderr)
+    start = "\n" if code == 130 and sys.stderr.isatty() else ""  # below the ^C that the terminal echoes
+    print(f"{start}quadnorm: {short}", file=sys.stderr)
     return code
 
 

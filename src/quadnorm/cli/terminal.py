@@ -9,7 +9,7 @@ import math
 import sys
 import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from quadnorm._text import printable
 
@@ -87,7 +87,8 @@ def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[str
 
     grid = Table(title=None if title is None else printable(title))
     for k, column in enumerate(columns):
-        grid.add_column(column, justify="right" if all(row[k][:1] in _NUMBER for row in rows) else "left")
+        justify: Literal["right", "left"] = "right" if all(row[k][:1] in _NUMBER for row in rows) else "left"
+        grid.add_column(column, justify=justify, overflow="fold")  # too long for a narrow terminal: folded, never cut
     for row in rows:
         grid.add_row(*(printable(cell) for cell in row))
     console().print(grid)

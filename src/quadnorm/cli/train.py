@@ -24,7 +24,8 @@ def stoppable(advice: str = "") -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as stop:
-        print(f"quadnorm: {advice or str(stop) or 'interrupted'}", file=sys.stderr)
+        start = "\n" if sys.stderr.isatty() else ""  # below the ^C that the terminal echoes
+        print(f"{start}quadnorm: {advice or str(stop) or 'interrupted'}", file=sys.stderr)
         raise typer.Exit(130) from None
 
 
@@ -48,7 +49,9 @@ def train(
         show = showing.enter_context(bars())
 
         def on_data(done: int, of: int) -> None:
-            if not done and reports():
+            if not reports():
+                return
+            if not done:
                 _announce(settings, out)
             show("training data", done, of)
             if done >= of:

@@ -121,7 +121,7 @@ def sentence(record: Record, epochs: int) -> str:
     )
 
 
-class Lines:
+class PlainLines:
     """Plain lines, for logs and pipes."""
 
     def __init__(self, config: TrainConfig, done: int, write: Callable[[str], object] | None = None) -> None:
@@ -186,5 +186,5 @@ def watchers(
         listeners.append(TensorBoard(folder / "tensorboard", len(history)))
     listeners.append(JsonLines(folder / "metrics.jsonl", history))
     if progress is not False:
-        listeners.append(Bar(config, step) if progress or sys.stderr.isatty() else Lines(config, len(history)))
+        listeners.append(Bar(config, step) if progress or sys.stderr.isatty() else PlainLines(config, len(history)))
     return listeners

@@ -41,7 +41,7 @@ def test_rows_are_complete_and_the_loop_agrees():
     rows = measures.run(scale=2e-4)
     assert {r["name"] for r in rows} >= {"voronoi_weights, box", "delaunay_weights", "lumped_weights"}
     for r in rows:
-        assert set(r) == set(timing.Row.__annotations__)
+        assert set(r) == set(timing.BenchRow.__annotations__)
         assert r["ratio"] == pytest.approx(r["seconds"] / r["peer_seconds"])
     x, cells = measures.kuhn_mesh(4)
     assert (len(x), len(cells)) == (64, 6 * 27)

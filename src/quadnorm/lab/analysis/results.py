@@ -181,6 +181,12 @@ def learned_alphas(results: Results, variant: str, method: str) -> dict[int, lis
     return alphas
 
 
+def parameter_counts(results: Results, variant: str) -> list[int]:
+    """The distinct numbers of parameters of the models that ran, complex ones counted once."""
+    counts = {r.record.get("parameters") for r in results.runs if r.run.variant.name == variant and r.record}
+    return sorted(n for n in counts if isinstance(n, int))
+
+
 def printed_variant(study: Study, variant: Variant) -> Variant:
     """The variant at the paper's budget: the small presets move its grids, the paper's values stay at theirs."""
     if study.name in study_names():

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from quadnorm.adapt import anchor, at_native, extend
-from quadnorm.lab.bench.timing import Row, interleaved, row
+from quadnorm.lab.bench.timing import BenchRow, interleaved, row
 from quadnorm.operators import FNO, GalerkinTransformer, Transolver
 
 
-def run(scale: float = 1.0, repeats: int = 11) -> list[Row]:
+def run(scale: float = 1.0, repeats: int = 11) -> list[BenchRow]:
     """Forward at 257² (times ``scale``) of models of 33²: anchored, extended, at the training grid; against as trained.
 
     An extended model runs natively too; its row has the forward as trained and the native run as its peer.
@@ -37,7 +37,7 @@ def run(scale: float = 1.0, repeats: int = 11) -> list[Row]:
     return rows
 
 
-def _compare(name: str, model: nn.Module, n: int, repeats: int) -> list[Row]:
+def _compare(name: str, model: nn.Module, n: int, repeats: int) -> list[BenchRow]:
     x = torch.randn(2, 1, n, n)
     native = torch.randn(2, 1, 33, 33)
     ways = {

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from quadnorm.lab.bench.timing import Row, interleaved, peak_memory, row
+from quadnorm.lab.bench.timing import BenchRow, interleaved, peak_memory, row
 from quadnorm.measures.geometry.meshes import lumped_weights
 from quadnorm.measures.geometry.points import delaunay_weights, voronoi_weights
 
@@ -15,7 +15,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-def run(scale: float = 1.0) -> list[Row]:
+def run(scale: float = 1.0) -> list[BenchRow]:
     """All rows; ``scale`` 1 means a million points, a million vertices and a million tetrahedra.
 
     >>> [row["name"] for row in run(scale=1e-3)][0]
@@ -26,7 +26,7 @@ def run(scale: float = 1.0) -> list[Row]:
     return _points(max(int(1e6 * scale), 100)) + _tetrahedra(scale)
 
 
-def _points(n: int) -> list[Row]:
+def _points(n: int) -> list[BenchRow]:
     from scipy.spatial import Voronoi
 
     x = np.random.default_rng(0).random((n, 2))
@@ -45,7 +45,7 @@ def _points(n: int) -> list[Row]:
     return [*rows, row("scipy.spatial.Voronoi", f"{n} points, 2-D", times["peer"], peer, times["peer"], peak)]
 
 
-def _tetrahedra(scale: float) -> list[Row]:
+def _tetrahedra(scale: float) -> list[BenchRow]:
     side = max(round(100 * scale ** (1 / 3)), 4)
     x, mesh = kuhn_mesh(side)
     shuffled = np.random.default_rng(0).permutation(len(mesh))[: max(int(1e6 * scale), 100)]

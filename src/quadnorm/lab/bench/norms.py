@@ -13,14 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.lab.bench.timing import Row, interleaved, median_time, peak_memory, row
+from quadnorm.lab.bench.timing import BenchRow, interleaved, median_time, peak_memory, row
 from quadnorm.norms.kernels.dispatch import use_kernel
 from quadnorm.norms.quad import QuadNorm
 
 SHAPES = ((8, 32, 64, 64), (8, 64, 128, 128), (2, 64, 256, 256), (2, 32, 64, 64, 64))
 
 
-def run(scale: float = 1.0, repeats: int = 15, compiled: bool = True) -> list[Row]:
+def run(scale: float = 1.0, repeats: int = 15, compiled: bool = True) -> list[BenchRow]:
     """All rows. ``scale`` shrinks every spatial axis, ``compiled`` adds torch.compile (seconds per shape and mode).
 
     >>> rows = run(scale=0.05, repeats=1, compiled=False)
@@ -30,7 +30,7 @@ def run(scale: float = 1.0, repeats: int = 15, compiled: bool = True) -> list[Ro
     if not 0 < scale <= 1:
         raise ValueError(f"scale must be in (0, 1], got {scale}; 1 is full size")
     shapes = [(*s[:2], *(max(4, round(n * scale)) for n in s[2:])) for s in SHAPES]
-    rows: list[Row] = []
+    rows: list[BenchRow] = []
     for shape in shapes:
         for mode in ("layer", "instance"):
             rows += _eager(shape, mode, repeats)
@@ -83,7 +83,7 @@ def _inference(layer: Callable[[Tensor], Tensor], x: Tensor, kernel: str = "auto
     return step
 
 
-def _eager(shape: tuple[int, ...], mode: str, repeats: int) -> list[Row]:
+def _eager(shape: tuple[int, ...], mode: str, repeats: int) -> list[BenchRow]:
     ours, native, x, g = _pair(shape, mode)
     kernels = ["numba", "torch"] if find_spec("numba") else ["torch"]
     fns: dict[str, Callable[[], None]] = {}
@@ -103,7 +103,7 @@ def _eager(shape: tuple[int, ...], mode: str, repeats: int) -> list[Row]:
     return [*rows, row(best, size, times[best], "paper's listing, op by op", times["listing"])]
 
 
-def _compiled(shape: tuple[int, ...], mode: str, repeats: int) -> list[Row]:
+def _compiled(shape: tuple[int, ...], mode: str, repeats: int) -> list[BenchRow]:
     ours, native, x, g = _pair(shape, mode)
     torch._dynamo.reset()
     a, b = (_step(torch.compile(m, fullgraph=True, dynamic=False), x, g) for m in (ours, native))
@@ -118,9 +118,9 @@ def _compiled(shape: tuple[int, ...], mode: str, repeats: int) -> list[Row]:
     ]
 
 
-def _means(rows: list[Row]) -> list[Row]:
+def _means(rows: list[BenchRow]) -> list[BenchRow]:
     """Geometric mean of the ratios of each comparison; seconds are summed."""
-    comparisons: dict[tuple[str, str], list[Row]] = {}
+    comparisons: dict[tuple[str, str], list[BenchRow]] = {}
     for r in rows:
         comparisons.setdefault((r["name"], r["peer"]), []).append(r)
     means = []
@@ -145,7 +145,7 @@ def saved_bytes(layer: Callable[[Tensor], Tensor], x: Tensor) -> int:
     return sum(storages.values())
 
 
-def _saved(shape: tuple[int, ...]) -> list[Row]:
+def _saved(shape: tuple[int, ...]) -> list[BenchRow]:
     """Megabytes in the memory column, their ratio in place of a ratio of times."""
     rows = []
     for mode in ("layer", "instance"):
@@ -159,7 +159,7 @@ def _saved(shape: tuple[int, ...]) -> list[Row]:
     return rows
 
 
-def _temporaries(shape: tuple[int, ...]) -> list[Row]:
+def _temporaries(shape: tuple[int, ...]) -> list[BenchRow]:
     """Memory that one step takes at its worst moment, beside the input: output, gradients and temporaries."""
     ours, native, x, g = _pair(shape, "layer")
     b = _peak(_step(native, x, g))
@@ -177,7 +177,7 @@ def _peak(fn: Callable[[], Any]) -> float:
     return peak_memory(fn)
 
 
-def _linear(scale: float, repeats: int) -> list[Row]:
+def _linear(scale: float, repeats: int) -> list[BenchRow]:
     """The exponent p of seconds ∝ pointsᵖ from 256² to 4096², one channel, in the ratio's column: 1 is linear."""
     import numpy as np
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from quadnorm.lab.bench.timing import Row, interleaved, row
+from quadnorm.lab.bench.timing import BenchRow, interleaved, row
 from quadnorm.norms import QuadNorm
 from quadnorm.norms.kernels.triton.tiles import whole_row
 
@@ -32,7 +32,7 @@ REACHED = 0.8  # of the data sheet's bandwidth, by good streaming kernels
 LAUNCH = 4e-6  # seconds from one launch to the next
 
 
-def run(device: str, scale: float = 1.0, repeats: int = 30, compiled: bool = True) -> list[Row]:
+def run(device: str, scale: float = 1.0, repeats: int = 30, compiled: bool = True) -> list[BenchRow]:
     """Forward, and forward with backward: ratios to native GroupNorm, and to compiled code.
 
     >>> rows = run("cpu", scale=0.05, repeats=1, compiled=False)
@@ -42,7 +42,7 @@ def run(device: str, scale: float = 1.0, repeats: int = 30, compiled: bool = Tru
     if not 0 < scale <= 1:
         raise ValueError(f"scale must be in (0, 1], got {scale}; 1 is full size")
     place = checked_device(device)
-    rows: list[Row] = []
+    rows: list[BenchRow] = []
     for shape in [(*s[:2], *(max(4, round(n * scale)) for n in s[2:])) for s in SHAPES]:
         for mode in ("layer", "instance"):
             rows += _shape(shape, mode, place, repeats, compiled)
@@ -64,7 +64,7 @@ def checked_device(name: str) -> torch.device:
     return device
 
 
-def _shape(shape: tuple[int, ...], mode: str, device: torch.device, repeats: int, compiled: bool) -> list[Row]:
+def _shape(shape: tuple[int, ...], mode: str, device: torch.device, repeats: int, compiled: bool) -> list[BenchRow]:
     C = shape[1]
     torch.manual_seed(0)
     x, g = torch.randn(shape, device=device), torch.randn(shape, device=device)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from quadnorm.lab.bench.timing import Row, interleaved, median_time, peak_memory, row
+from quadnorm.lab.bench.timing import BenchRow, interleaved, median_time, peak_memory, row
 from quadnorm.operators import FNO, GalerkinTransformer, SpectralConv, Transolver
 
 BATCH = 20
@@ -28,7 +28,7 @@ def run(
     repeats: int = 7,
     largest: int = 512,
     memory: int = 421,
-) -> list[Row]:
+) -> list[BenchRow]:
     """All rows: FNO, spectral convolution and Transolver for each size and number of threads; growth; memory.
 
     ``scale`` shrinks every grid, down to 24 samples per axis, which 12 modes need.
@@ -38,7 +38,7 @@ def run(
     >>> [r["peer"] for r in rows[1:3]]
     ['rfft2 form', 'einsum form']
     """
-    rows: list[Row] = []
+    rows: list[BenchRow] = []
     sizes = tuple(dict.fromkeys(max(24, round(n * scale)) for n in sizes))
     largest, memory = (max(48, round(n * scale)) if scale != 1 else n for n in (largest, memory))
     before = torch.get_num_threads()
@@ -66,12 +66,12 @@ def _step(model: nn.Module, x: Tensor) -> Callable[[], object]:
     return step
 
 
-def _compare(name: str, size: str, peer: str, ours: Any, theirs: Any, repeats: int) -> Row:
+def _compare(name: str, size: str, peer: str, ours: Any, theirs: Any, repeats: int) -> BenchRow:
     t = interleaved({"ours": ours, "peer": theirs}, repeats)
     return row(name, size, t["ours"], peer, t["peer"])
 
 
-def _fno(n: int, label: str, repeats: int) -> Row:
+def _fno(n: int, label: str, repeats: int) -> BenchRow:
     """Same width, modes, layers, group norm and head; no channel MLP on either side."""
     x = torch.randn(BATCH, 1, n, n)
     ours = _step(FNO(norm="layer"), x)
@@ -123,7 +123,7 @@ class RFFT2Conv(nn.Module):
         return y
 
 
-def _spectral(n: int, label: str, repeats: int) -> Row:
+def _spectral(n: int, label: str, repeats: int) -> BenchRow:
     """Forward and backward at width 32 with 12 modes."""
     x = torch.randn(BATCH, 32, n, n, requires_grad=True)
     g = torch.randn(BATCH, 32, n, n)
@@ -180,7 +180,7 @@ class EinsumTransolver(nn.Module):
         return torch.einsum("bng,bgc->bnc", s, t)
 
 
-def _transolver(n: int, label: str, repeats: int) -> Row:
+def _transolver(n: int, label: str, repeats: int) -> BenchRow:
     x = torch.randn(BATCH, 1, n, n)
     ours, theirs = Transolver(), EinsumTransolver(Transolver())
     return _compare(
@@ -188,7 +188,7 @@ def _transolver(n: int, label: str, repeats: int) -> Row:
     )
 
 
-def _growth(largest: int, repeats: int) -> list[Row]:
+def _growth(largest: int, repeats: int) -> list[BenchRow]:
     """Exponent p in seconds ∝ Nᵖ of a forward pass, given as ``ratio``: 1 is linear. Seconds: of the largest grid."""
     rows = []
     sizes = [n for n in (32, 64, 128, 256, 512) if n <= largest]
@@ -207,7 +207,7 @@ def _growth(largest: int, repeats: int) -> list[Row]:
     return rows
 
 
-def _memory(n: int) -> list[Row]:
+def _memory(n: int) -> list[BenchRow]:
     """Peak memory of a forward pass of one sample, whole and in strips; the ratio is of the peaks."""
     model, x = FNO(), torch.randn(1, 1, n, n)
     rows = []

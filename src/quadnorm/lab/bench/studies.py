@@ -9,19 +9,19 @@ from pathlib import Path
 
 import torch
 
-from quadnorm.lab.bench.timing import Row, row
+from quadnorm.lab.bench.timing import BenchRow, row
 from quadnorm.lab.studies import study
 from quadnorm.lab.studies.catalog.parts import OPERATORS
 from quadnorm.lab.studies.estimate import STEP, step_seconds
 from quadnorm.lab.studies.runner import run_study
 
 
-def run(scale: float = 1.0) -> list[Row]:
+def run(scale: float = 1.0) -> list[BenchRow]:
     """Workers side by side, then one step of each operator. ``scale`` shrinks epochs and the number of steps timed."""
     return [*workers(scale), *steps(max(1, round(5 * scale)))]
 
 
-def workers(scale: float = 1.0) -> list[Row]:
+def workers(scale: float = 1.0) -> list[BenchRow]:
     """Wall-clock time of one study with two workers against one, of one thread each; the ratio is 1/gain.
 
     ``scale`` 1 trains eight FNOs of the demo for 32 epochs each, under two minutes on one core. Worker processes
@@ -44,7 +44,7 @@ def workers(scale: float = 1.0) -> list[Row]:
     return [row("two workers", size, seconds[2], "one worker", seconds[1])]
 
 
-def steps(repeats: int = 5, grids: tuple[int, ...] = (32, 64)) -> list[Row]:
+def steps(repeats: int = 5, grids: tuple[int, ...] = (32, 64)) -> list[BenchRow]:
     """A training step of each operator as the paper has it, batch 20, one thread, against the estimate's constant.
 
     The least processor time of ``repeats`` steps: waiting for a busy machine does not count. The constants in

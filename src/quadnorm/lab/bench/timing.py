@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import TypedDict
 
 
-class Row(TypedDict):
+class BenchRow(TypedDict):
     """One comparison: ``ratio`` = seconds / peer_seconds, below 1 where we are faster."""
 
     name: str
@@ -83,9 +83,9 @@ def _status(field: str) -> int:
     return int(dict(line.split(":", 1) for line in lines)[field].split()[0])
 
 
-def row(name: str, size: str, seconds: float, peer: str, peer_seconds: float, peak_mb: float = nan) -> Row:
+def row(name: str, size: str, seconds: float, peer: str, peer_seconds: float, peak_mb: float = nan) -> BenchRow:
     """A row with its ratio."""
     ratio = seconds / peer_seconds
-    return Row(
+    return BenchRow(
         name=name, size=size, seconds=seconds, peak_mb=peak_mb, peer=peer, peer_seconds=peer_seconds, ratio=ratio
     )

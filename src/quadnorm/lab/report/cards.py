@@ -89,7 +89,7 @@ class Card:
 
 
 @dataclass
-class _Setting:
+class _CardSetting:
     """Errors of one trained setting, gathered from the studies that share its models."""
 
     study: str
@@ -101,7 +101,7 @@ class _Setting:
 
 def cards(library: Library, most: int = 4) -> list[Card]:
     """The transfer of the main settings; smoke runs learn nothing and give none."""
-    settings: dict[str, _Setting] = {}
+    settings: dict[str, _CardSetting] = {}
     for name in dict.fromkeys((*LEADS, *study_names())):
         results = library.comparable(name)
         if results is None:
@@ -114,11 +114,11 @@ def cards(library: Library, most: int = 4) -> list[Card]:
     return listed[:most]
 
 
-def _gather(settings: dict[str, _Setting], name: str, results: Results, v: Variant) -> None:
+def _gather(settings: dict[str, _CardSetting], name: str, results: Results, v: Variant) -> None:
     native, far = native_grid(v), v.test[-1]
     # Errors stand on one card only where everything but the method is the same.
     key = repr((v.operator, v.operator_params, v.problem, v.problem_params, v.budget, v.train, native, far))
-    setting = settings.setdefault(key, _Setting(name, results, v, {}, {}))
+    setting = settings.setdefault(key, _CardSetting(name, results, v, {}, {}))
     for method in v.methods:
         for way in results.study.evaluations:
             a, b = (results.of(v.name, method.label, n, way.name) for n in (native, far))
@@ -136,7 +136,7 @@ def same_seeds(rows: Mapping[RowKey, Seeds]) -> dict[RowKey, Seeds]:
     return dict(zip(kept, common(*kept.values()), strict=True))
 
 
-def _card(s: _Setting) -> Card | None:
+def _card(s: _CardSetting) -> Card | None:
     far = {key: runs for key, runs in same_seeds(s.far).items() if runs}
     lines: dict[RowKey, CardLine] = {}
     looks = styles(list(dict.fromkeys(method for method, _ in far)))

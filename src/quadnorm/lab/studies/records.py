@@ -52,7 +52,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Row:
+class ErrorRow:
     """One number of a study: the mean error of one trained model at one grid, used in one way.
 
     ``error`` is in per cent, in the study's metric; NaN where training diverged.
@@ -160,13 +160,13 @@ def unpictured(folder: Path, task: Task, weights: str) -> list[tuple[Way, int]]:
     return [(way, n) for way, n in task.pictures if not sound_picture(folder, way.name, n, weights)]
 
 
-def load(study: Study, root: Path, allow_mixed: bool = False) -> list[Row]:
+def load(study: Study, root: Path, allow_mixed: bool = False) -> list[ErrorRow]:
     """Every number of a study that has been measured, in the study's order; runs that are not there are left out.
 
     Raises a ValueError for records that cannot stand side by side: made from other data, or by other code (the latter
     can be allowed).
     """
-    rows: list[Row] = []
+    rows: list[ErrorRow] = []
     origins: dict[str, dict[str, list[str]]] = {"data": defaultdict(list), "numerics": defaultdict(list)}
     for run in study.runs():
         task = task_of(run, study.evaluations)
@@ -187,9 +187,9 @@ def load(study: Study, root: Path, allow_mixed: bool = False) -> list[Row]:
     return rows
 
 
-def _row(run: Run, way: str, grid: int, errors: Sequence[float | None]) -> Row:
+def _row(run: Run, way: str, grid: int, errors: Sequence[float | None]) -> ErrorRow:
     values = [float("nan") if v is None else 100 * float(v) for v in errors]
-    return Row(run.variant.name, run.method.label, way, grid, run.seed, sum(values) / len(values))
+    return ErrorRow(run.variant.name, run.method.label, way, grid, run.seed, sum(values) / len(values))
 
 
 def _agree(study: Study, origins: Mapping[str, Mapping[str, list[str]]], allow_mixed: bool) -> None:

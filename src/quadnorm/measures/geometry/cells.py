@@ -30,7 +30,7 @@ _HEXAHEDRON = tuple((*xy, z) for z in (0, 1) for xy in _AROUND)  # reference coo
 
 
 @dataclass(frozen=True)
-class Kind:
+class CellKind:
     """One kind of cell; ``corners[v]`` are the ``dim`` vertices joined to vertex v by an edge."""
 
     name: str
@@ -44,13 +44,13 @@ class Kind:
         return len(self.corners)
 
 
-def _simplex(name: str, dim: int) -> Kind:
-    return Kind(name, dim, tuple(tuple(w for w in range(dim + 1) if w != v) for v in range(dim + 1)))
+def _simplex(name: str, dim: int) -> CellKind:
+    return CellKind(name, dim, tuple(tuple(w for w in range(dim + 1) if w != v) for v in range(dim + 1)))
 
 
-def _cube(name: str, nodes: tuple[tuple[int, ...], ...]) -> Kind:
+def _cube(name: str, nodes: tuple[tuple[int, ...], ...]) -> CellKind:
     flipped = [[tuple(x ^ (a == axis) for a, x in enumerate(n)) for axis in range(len(n))] for n in nodes]
-    return Kind(name, len(nodes[0]), tuple(tuple(nodes.index(m) for m in row) for row in flipped), simplex=False)
+    return CellKind(name, len(nodes[0]), tuple(tuple(nodes.index(m) for m in row) for row in flipped), simplex=False)
 
 
 KINDS = {
@@ -92,7 +92,7 @@ def cross(a: FloatArray, b: FloatArray) -> FloatArray:
     return np.stack((a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]))
 
 
-def integrals(kind: Kind, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+def integrals(kind: CellKind, x: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Integrate the basis functions of B cells, given their vertices x (k, D, B).
 
     Returns ∫φ_v|J| (k, B) and min J (B,), a lower bound of the Jacobian oriented so that the cell's volume is

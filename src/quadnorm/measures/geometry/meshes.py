@@ -8,7 +8,7 @@ import numpy.typing as npt
 import torch
 
 from quadnorm._suggest import unknown
-from quadnorm.measures.geometry.cells import KINDS, Kind, hexahedron_minimum, integrals
+from quadnorm.measures.geometry.cells import KINDS, CellKind, hexahedron_minimum, integrals
 from quadnorm.measures.geometry.coordinates import FloatArray, IntArray, as_points, to_numpy
 from quadnorm.measures.geometry.mesh_objects import mesh_arrays
 
@@ -68,7 +68,7 @@ def lumped_weights(points: Any, cells: Any = None) -> torch.Tensor:
     return torch.from_numpy(out)
 
 
-def _mesh(points: Any, cells: Any) -> tuple[FloatArray, list[tuple[Kind, npt.NDArray[Any]]]]:
+def _mesh(points: Any, cells: Any) -> tuple[FloatArray, list[tuple[CellKind, npt.NDArray[Any]]]]:
     """Check a mesh and sort its cells by kind."""
     if cells is None:
         points, cells = mesh_arrays(points)
@@ -109,7 +109,7 @@ def _connectivity(cells: Any, n: int, name: str, columns: int | None = None) -> 
     return array
 
 
-def _guess(columns: int, space: int) -> Kind:
+def _guess(columns: int, space: int) -> CellKind:
     quad = "quad" if space == 2 else "tetrahedron"
     name = {2: "line", 3: "triangle", 4: quad, 8: "hexahedron"}.get(columns)
     if name is None:
@@ -120,7 +120,7 @@ def _guess(columns: int, space: int) -> Kind:
     return KINDS[name]
 
 
-def _blocks(x: FloatArray, kind: Kind, cells: npt.NDArray[Any]) -> Iterator[_Block]:
+def _blocks(x: FloatArray, kind: CellKind, cells: npt.NDArray[Any]) -> Iterator[_Block]:
     """Integrate block by block, so that memory stays small whatever the mesh; complain at the end about all cells."""
     # No cell's rounding error can exceed that of a cell as large as the mesh: larger Jacobians need no closer look.
     low, high = (np.array([f(column) for column in x.T]) for f in (np.min, np.max))  # 10× faster than axis=0
@@ -147,7 +147,7 @@ def _blocks(x: FloatArray, kind: Kind, cells: npt.NDArray[Any]) -> Iterator[_Blo
 
 
 def _defects(
-    kind: Kind, x: FloatArray, volume: FloatArray, lowest: FloatArray
+    kind: CellKind, x: FloatArray, volume: FloatArray, lowest: FloatArray
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Which cells are flat, which folded, to within the rounding error of their own size and place."""
     length = np.sqrt(((x[list(kind.corners)] - x[:, None]) ** 2).sum(2))  # (k, dim, B)
@@ -166,6 +166,6 @@ def _defects(
     return flat, ~flat & (lowest < -error)
 
 
-def _refuse(kind: Kind, cells: npt.NDArray[Any], bad: IntArray, why: str, advice: str) -> NoReturn:
+def _refuse(kind: CellKind, cells: npt.NDArray[Any], bad: IntArray, why: str, advice: str) -> NoReturn:
     rows = "; ".join(f"cell {i} = {cells[i].tolist()}" for i in bad[:3])
     raise ValueError(f"{bad.size} of {len(cells)} {kind.name} cells are {why}: {rows}; {advice}")

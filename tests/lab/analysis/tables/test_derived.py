@@ -6,6 +6,7 @@ import pytest
 from quadnorm.lab.analysis.comparisons import Contrast, compare_at, here, runs_at
 from quadnorm.lab.analysis.results import Library, printed_variant
 from quadnorm.lab.analysis.tables.derived import derived_table, table_names
+from quadnorm.lab.analysis.tables.study_table import study_table
 from quadnorm.lab.studies import derived, derived_names, paper_labels, study, study_names
 from tests.lab.analysis.synthetic_records import write_records
 
@@ -87,6 +88,20 @@ def test_key_results_give_ranges_and_sequences(library):
     assert texts["Foundation multi-resolution training"] == "+24 to +28 %"
     assert texts["307K → 9.6M"] == "18 → 27 → 38 %"
     assert texts["Cavity flow transfer"] == "+46.6 %"
+
+
+def test_sizes_are_those_of_the_models_that_ran(tmp_path):
+    write_records(study("model-scaling").at("desk"), tmp_path, parameters=307_505)
+    for row in derived_table("model-scaling", tmp_path).panels[0].rows:
+        assert row[1].text == "307,505"
+        assert row[1].paper.text in ("307K", "1.6M", "9.6M")
+
+
+def test_learned_shares_are_a_note_below_the_table(tmp_path):
+    s = study("learnable-baselines").at("desk")
+    write_records(s, tmp_path)
+    (note,) = [n for n in study_table(s, tmp_path).notes if "learned α" in n and "on average" in n]
+    assert "0.36 on average, 0.35 to 0.37 over" in note  # what synthetic records hold
 
 
 def test_equivalence_table(library):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 
-from quadnorm.lab.analysis.results import Results, Seeds, load_results, printed_variant
+from quadnorm.lab.analysis.results import Results, Seeds, learned_alphas, load_results, printed_variant
 from quadnorm.lab.analysis.statistics.paired import PairedTest, holm, paired_t
 from quadnorm.lab.analysis.statistics.samples import common
 from quadnorm.lab.analysis.statistics.summaries import best_or_tied, degradation, summarize
@@ -46,6 +46,7 @@ def table_of(results: Results) -> Table:
             f"The {study.preset} preset trains less and on coarser grids than the paper: compare methods with each "
             "other, not means with the paper's.",
         )
+    notes += _learned(results)
     return Table(
         name=study.name,
         title=study.title,
@@ -55,6 +56,22 @@ def table_of(results: Results) -> Table:
         command=command(study),
         warnings=results.problems,
     )
+
+
+def _learned(results: Results) -> list[str]:
+    """What the layers with a learned share of counting ended at, one line for each method that has some."""
+    lines = []
+    for variant in results.study.variants:
+        for method in variant.methods:
+            by_seed = learned_alphas(results, variant.name, method.label)
+            if by_seed:
+                every = [a for layers in by_seed.values() for a in layers]
+                mean = sum(every) / len(every)
+                lines.append(
+                    f"{variant.name}, {method.label}: learned α {mean:.2f} on average, {min(every):.2f} to "
+                    f"{max(every):.2f} over {len(by_seed)} seeds and their layers (the paper: 0.3 to 0.4)."
+                )
+    return lines
 
 
 def _caption(results: Results) -> str:

@@ -30,7 +30,7 @@ TARGETS = {
 }
 
 
-class Variant(NamedTuple):
+class KernelVariant(NamedTuple):
     """One program with one tile, and what is switched on."""
 
     program: Any
@@ -56,25 +56,25 @@ class Resources(NamedTuple):
     shared: int  # bytes
 
 
-def variants() -> Iterator[Variant]:
+def variants() -> Iterator[KernelVariant]:
     """Every program with the largest tiles that are launched, and with holes, affine parameters and all gradients."""
     holes: dict[str, Any] = {"HOLES": True}
     both = {"CENTRE": True, **holes}
     for tile in (Tile(1, ROW), Tile(32, ROW // 32)):
-        yield Variant(programs.forward_row, tile, both)
-        yield Variant(programs.backward_row, tile, both)
+        yield KernelVariant(programs.forward_row, tile, both)
+        yield KernelVariant(programs.backward_row, tile, both)
     for tile in (part_of_row(64, 2**20), part_of_row(64, 33 * 33)):
-        yield Variant(programs.moments_tile, tile, both)
-        yield Variant(programs.output_tile, tile, holes)
-        yield Variant(programs.sums_tile, tile, holes)
-        yield Variant(programs.gradient_tile, tile, {"dw_ptr": None, **holes})
+        yield KernelVariant(programs.moments_tile, tile, both)
+        yield KernelVariant(programs.output_tile, tile, holes)
+        yield KernelVariant(programs.sums_tile, tile, holes)
+        yield KernelVariant(programs.gradient_tile, tile, {"dw_ptr": None, **holes})
     for tile in (Tile(1, TILE // 2), Tile(32, TILE // 64)):
-        yield Variant(programs.gradient_tile, tile, holes)
-    yield Variant(programs.merge_row, Tile(1, MERGED), {"CENTRE": True, "BT": MERGED})
-    yield Variant(programs.merge_sums, Tile(32, 16), {"CENTRE": True, "BD": 32, "BT": 16})
+        yield KernelVariant(programs.gradient_tile, tile, holes)
+    yield KernelVariant(programs.merge_row, Tile(1, MERGED), {"CENTRE": True, "BT": MERGED})
+    yield KernelVariant(programs.merge_sums, Tile(32, 16), {"CENTRE": True, "BD": 32, "BT": 16})
 
 
-def compiled(variant: Variant, target: str, dtype: str = "fp32", aligned: bool = True) -> Any:
+def compiled(variant: KernelVariant, target: str, dtype: str = "fp32", aligned: bool = True) -> Any:
     """Triton's compiled kernel. ``aligned``: sizes are multiples of 16, so that loads are vectors."""
     program, tile, constants = variant
     if "BT" not in constants:
@@ -96,7 +96,7 @@ def compiled(variant: Variant, target: str, dtype: str = "fp32", aligned: bool =
     return triton.compile(source, target=TARGETS[target], options={"num_warps": warps})
 
 
-def resources(variant: Variant, target: str, dtype: str = "fp32", aligned: bool = True) -> Resources:
+def resources(variant: KernelVariant, target: str, dtype: str = "fp32", aligned: bool = True) -> Resources:
     """Compile and read the assembler's own account."""
     kernel = compiled(variant, target, dtype, aligned)
     if target.startswith("gfx"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite, nan
 
 from quadnorm.lab.analysis.comparisons import Contrast, compare_at, runs_at
-from quadnorm.lab.analysis.results import Library
+from quadnorm.lab.analysis.results import Library, parameter_counts
 from quadnorm.lab.analysis.statistics.paired import Equivalence, holm, paired_t, tost
 from quadnorm.lab.analysis.statistics.samples import common
 from quadnorm.lab.analysis.statistics.summaries import Summary, baseline_ratio, summarize
@@ -26,13 +26,17 @@ from quadnorm.lab.analysis.tables.table import Cell, Panel, summary_cell
 
 
 def model_scaling(library: Library, printed: PrintedTable) -> list[Panel]:
-    """QuadNorm's improvement for three sizes of Transolver."""
+    """QuadNorm's improvement for three sizes of Transolver, with the parameters of the models that ran."""
     (panel,) = printed.panels
     texts, error, gain = ("Model", "Params"), "LayerNorm error at 4× gap", "QuadNorm improvement"
     rows = []
     for size, row in zip(sources.SIZES, named_rows(panel), strict=True):
         c = compare_at(library, Contrast("model-scaling", size, 256))
         cells = list(text_cells(row, texts))
+        ran = library.comparable("model-scaling")
+        counts = parameter_counts(ran, size) if ran is not None else []
+        if counts:
+            cells[1] = Cell(" or ".join(f"{n:,}" for n in counts), "text", paper=row["Params"])
         if c is None:
             cells += [missing_cell("model-scaling", row[head]) for head in (error, gain)]
             cells += [Cell("—"), budget_cell(None)]

@@ -36,13 +36,22 @@ def is_plain(*tensors: Tensor | None) -> bool:
         return False
     if torch._C._dispatch_tls_is_dispatch_key_included(_BATCHED_GRADIENTS):
         return False
-    # make_fx(pre_dispatch=True) keeps a stack of its own, which is slow to ask and never without a function mode.
-    if torch._C._len_torch_function_stack() and _pre_dispatch_modes():
+    if recorded_before_dispatch():
         return False
     for t in tensors:  # noqa: SIM110, a generator would cost more than the questions
         if t is not None and (type(t) not in _TYPES or t.is_meta):
             return False
     return True
+
+
+def recorded_before_dispatch() -> bool:
+    """Whether ``make_fx(pre_dispatch=True)`` is recording. It keeps a stack of modes of its own.
+
+    >>> recorded_before_dispatch()
+    False
+    """
+    # That stack is slow to ask, and never there without a function mode.
+    return bool(torch._C._len_torch_function_stack() and _pre_dispatch_modes())
 
 
 def outlives_its_maker(t: Tensor) -> bool:

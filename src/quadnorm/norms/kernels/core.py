@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function
 
-from quadnorm._tensors import is_plain
+from quadnorm._tensors import is_plain, recorded_before_dispatch
 from quadnorm.norms.kernels import dispatch, formula
 
 
@@ -25,7 +25,8 @@ def normalize(
     centre: bool = True,
 ) -> Tensor:
     """γ·(x − μ)·rstd + β for x (B, C, *spatial) and weights w (1 or B, N) that sum to 1; without ``centre``, μ = 0."""
-    if has_torch_function((x, w)):  # one call to modes, as PyTorch's own norms are
+    # One call to modes, as PyTorch's own norms are. A recorder must be seen here: modes see no other mode behind them.
+    if has_torch_function((x, w)) and not recorded_before_dispatch():
         seen: Tensor = handle_torch_function(normalize, (x, w), x, w, weight, bias, groups, eps, centre)
         return seen
     if weight is not None and weight.dtype != w.dtype:

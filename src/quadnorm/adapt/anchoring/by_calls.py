@@ -10,7 +10,7 @@ from quadnorm.adapt.anchoring.summing.model import AnchoredCalls, row_of
 from quadnorm.adapt.anchoring.summing.weights import Counted, Weighted
 from quadnorm.adapt.calls.contractions import PRODUCTS
 from quadnorm.adapt.calls.examples import Probe
-from quadnorm.adapt.calls.plan import Plan
+from quadnorm.adapt.calls.plan import CallPlan
 from quadnorm.adapt.calls.watch import counted, only_looking
 from quadnorm.adapt.extending.listing import what_becomes
 from quadnorm.adapt.extending.modes import Aligned, run_under
@@ -24,7 +24,7 @@ LEFT = "; no measure to set: left as it is, quadnorm.extend takes its native res
 class _Listing(Aligned):
     """The run on the training grid, with a line for each call that mixes samples."""
 
-    def __init__(self, plan: Plan, still: bool) -> None:
+    def __init__(self, plan: CallPlan, still: bool) -> None:
         super().__init__(plan, plan.nodes(plan.native))
         self.counted = Counted(plan.native, plan.native, plan.placements, plan.origins)
         self.still = still

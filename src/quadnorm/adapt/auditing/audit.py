@@ -14,7 +14,7 @@ from quadnorm.adapt.anchoring.anchor import anchored_parts, by_calls, examined
 from quadnorm.adapt.anchoring.trace import scratch
 from quadnorm.adapt.auditing.call_gaps import call_gaps
 from quadnorm.adapt.auditing.commute import Restriction, relative, run
-from quadnorm.adapt.auditing.report import Audit, Row
+from quadnorm.adapt.auditing.report import Audit, AuditRow
 from quadnorm.adapt.calls.examples import Probe
 from quadnorm.adapt.calls.plan import CannotFollowError
 from quadnorm.adapt.calls.table import KINDS
@@ -164,7 +164,7 @@ def _try_extend(model: nn.Module, sizes: Shape, names: tuple[str, ...], x: Tenso
     return extended
 
 
-def _evaluates(rows: list[Row]) -> bool:
+def _evaluates(rows: list[AuditRow]) -> bool:
     """Whether extending evaluates anything between the training nodes; kernels and pools are only interpolated."""
     fixed = ("kernel", "order", "slice", "padding")
     calls = [r.kind.removeprefix("call ") for r in rows if r.kind.startswith("call ")]
@@ -173,7 +173,7 @@ def _evaluates(rows: list[Row]) -> bool:
     )
 
 
-def _add_calls(rows: list[Row], extended: Extended, report: AnchorReport, x: Tensor) -> None:
+def _add_calls(rows: list[AuditRow], extended: Extended, report: AnchorReport, x: Tensor) -> None:
     """A row for each function that mixes samples outside of modules that have a row as such."""
     known = frozenset(e.name for e in report if not e.kind.startswith("call "))
     calls = {(e.name, e.kind): e for e in report if e.kind.startswith("call ")}
@@ -184,7 +184,7 @@ def _add_calls(rows: list[Row], extended: Extended, report: AnchorReport, x: Ten
         entry = calls.get((where, f"call {name}"))
         action, why = (entry.action, entry.why) if entry else ("left", KINDS[name].why if name in KINDS else "")
         cause = KINDS[name].why if name in KINDS else why
-        rows.append(Row(name=where, kind=f"call {name}", introduced=gap, action=action, why=cause))
+        rows.append(AuditRow(name=where, kind=f"call {name}", introduced=gap, action=action, why=cause))
         for row in rows:
             if row.name == where and not row.kind.startswith("call ") and not row.action:
                 row.container = True
@@ -230,7 +230,7 @@ def _rows(
     cumulative: dict[str, float],
     orders: dict[str, float],
     report: AnchorReport,
-) -> list[Row]:
+) -> list[AuditRow]:
     said = {e.name: e for e in report if not e.kind.startswith("call ")}
     rows = []
     for name, module in model.named_modules():
@@ -239,7 +239,7 @@ def _rows(
         entry = said.get(name)
         inside = any(other != name and other.startswith(f"{name}." if name else "") for other in introduced)
         rows.append(
-            Row(
+            AuditRow(
                 name=name,
                 kind=type(module).__name__,
                 introduced=introduced.get(name),
@@ -254,7 +254,13 @@ def _rows(
 
 
 def _intervene(
-    rows: list[Row], model: nn.Module, report: AnchorReport, sizes: Shape, names: tuple[str, ...], x0: Tensor, x: Tensor
+    rows: list[AuditRow],
+    model: nn.Module,
+    report: AnchorReport,
+    sizes: Shape,
+    names: tuple[str, ...],
+    x0: Tensor,
+    x: Tensor,
 ) -> None:
     """Fill in ``alone`` and ``fixed`` of every row that can be anchored."""
     units = {e.name for e in report.changed if not e.kind.startswith("call ")}

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from quadnorm.adapt.calls.contractions import PRODUCTS
 from quadnorm.adapt.calls.drift import relative_gap
 from quadnorm.adapt.calls.forms import Forms
-from quadnorm.adapt.calls.plan import Plan
+from quadnorm.adapt.calls.plan import CallPlan
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.adapt.calls.watch import TENSOR, counted, only_looking
 from quadnorm.adapt.extending import waves
@@ -23,7 +23,7 @@ from quadnorm.measures.base import Shape
 class _Compare(Aligned):
     """A run on a finer grid in which every call that mixes samples is made once more on the training grid's samples."""
 
-    def __init__(self, plan: Plan, shape: Shape) -> None:
+    def __init__(self, plan: CallPlan, shape: Shape) -> None:
         super().__init__(plan, plan.nodes(shape))
         self.gaps: dict[tuple[str, str], float] = {}
 
@@ -91,7 +91,7 @@ def _filled(value: Any, given: Any) -> Any:
 
 
 def call_gaps(
-    model: nn.Module, plan: Plan, args: Any, kwargs: Any, shape: Shape, opaque: frozenset[str]
+    model: nn.Module, plan: CallPlan, args: Any, kwargs: Any, shape: Shape, opaque: frozenset[str]
 ) -> dict[tuple[str, str], float]:
     """By (module, function): the largest relative gap that its calls introduce between ``shape`` and the training
     grid."""

@@ -28,7 +28,7 @@ HOW = {
 
 
 @dataclass
-class Row:
+class AuditRow:
     """One module; see :func:`quadnorm.audit` for the columns. ``container``: its parts have rows of their own."""
 
     name: str
@@ -83,7 +83,7 @@ class Audit:
 
     resolutions: list[str]
     spacings: list[float]
-    rows: list[Row]
+    rows: list[AuditRow]
     totals: dict[str, list[float]]
     errors: dict[str, list[float]]
     left: list[Entry]
@@ -93,14 +93,14 @@ class Audit:
     smoothed: float | None = None
 
     @property
-    def leaks(self) -> list[Row]:
+    def leaks(self) -> list[AuditRow]:
         """Modules, not containers, that introduce more than rounding and a thousandth of the worst; the worst first."""
         own = [r for r in self.rows if r.introduced is not None and (not r.container or self._sums_itself(r))]
         worst = max((r.introduced or 0.0 for r in own), default=0.0)
         found = [r for r in own if (r.introduced or 0) > max(self.floor, 1e-3 * worst)]
         return sorted(found, key=lambda r: -(r.introduced or 0))
 
-    def _sums_itself(self, row: Row) -> bool:
+    def _sums_itself(self, row: AuditRow) -> bool:
         """Whether a container has a sum of its own: leaving only it as trained makes a difference."""
         return row.alone is not None and row.alone > 1.05 * self.totals["anchored"][self.finest] + self.floor
 
@@ -286,7 +286,7 @@ class Audit:
         return page
 
 
-def _cells(r: Row) -> list[str]:
+def _cells(r: AuditRow) -> list[str]:
     numbers = [_percent(r.introduced), _percent(r.cumulative), _number(r.order), _percent(r.alone), _percent(r.fixed)]
     return [r.name or "(model)", r.kind, *numbers, r.cause, r.remedy]
 

@@ -13,7 +13,7 @@ from quadnorm.adapt.calls.forms import Form, Forms, form, moving
 from quadnorm.adapt.calls.nodes import Nodes
 from quadnorm.adapt.calls.origins import origin_after
 from quadnorm.adapt.calls.trees import mapped, tensors
-from quadnorm.adapt.calls.watch import Run, Seen, watched
+from quadnorm.adapt.calls.watch import Seen, WatchedRun, watched
 from quadnorm.measures.base import Shape
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -52,7 +52,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CallPlan:
     """All calls of a forward, where padding begins, and the grid they were seen on."""
 
     native: Shape
@@ -83,7 +83,7 @@ def make_plan(
     native: Shape,
     placements: tuple[str, ...],
     opaque: frozenset[str] = frozenset(),
-) -> tuple[Plan, Run]:
+) -> tuple[CallPlan, WatchedRun]:
     """Run the model on its training grid and on refinements of one axis each; ``at`` gives the arguments on a grid.
 
     Modules named in ``opaque`` count as one call each, whatever they do inside.
@@ -95,7 +95,7 @@ def make_plan(
             "model afterwards, or use quadnorm.at_native"
         )
     base = _run(model, at(native), opaque)
-    others: list[Run] = []
+    others: list[WatchedRun] = []
     refined: list[int] = []
     for k, n in enumerate(native):
         errors = []
@@ -129,14 +129,14 @@ def make_plan(
         for shape, *moved in zip(*([tuple(t.shape) for t in tensors(r.output)] for r in (base, *others)), strict=True)
     )
     jumps = any(_jumps(t, f, placements) for s, c in zip(base.calls, calls, strict=True) for t, f in _fields(s, c))
-    return Plan(native, placements, tuple(calls), outputs, origins, jumps), base
+    return CallPlan(native, placements, tuple(calls), outputs, origins, jumps), base
 
 
-def _run(model: nn.Module, arguments: Arguments, opaque: frozenset[str]) -> Run:
+def _run(model: nn.Module, arguments: Arguments, opaque: frozenset[str]) -> WatchedRun:
     return watched(model, *arguments, lambda value: mapped(lambda t: t.view_as(t), value), opaque)
 
 
-def _check_order(base: Run, others: list[Run]) -> None:
+def _check_order(base: WatchedRun, others: list[WatchedRun]) -> None:
     for run in others:
         for k, (a, b) in enumerate(zip(base.calls, run.calls, strict=False)):
             if a.name != b.name or len(a.given) != len(b.given):

@@ -33,7 +33,7 @@ class Seen:
 
 
 @dataclass
-class Run:
+class WatchedRun:
     """All calls of a run, and the model's output."""
 
     calls: list[Seen] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Watch(Live):
 
     def __init__(self, modules: list[str]) -> None:
         super().__init__()
-        self.run, self.modules = Run(), modules
+        self.run, self.modules = WatchedRun(), modules
 
     def on_call(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         given = tensors((args, kwargs))
@@ -161,7 +161,7 @@ def watched(
     kwargs: dict[str, Any],
     live: Callable[[Any], Any],
     opaque: frozenset[str] = frozenset(),
-) -> Run:
+) -> WatchedRun:
     """Run the model on arguments whose tensors are all declared live; no gradients, no change of its buffers."""
     with only_looking(model), without_fast_paths(), module_stack(model) as stack:
         watch = Watch(stack)

@@ -6,7 +6,7 @@ from typing import Any
 
 from quadnorm.adapt.calls.table import KINDS
 from quadnorm.adapt.calls.trees import mapped, tensors
-from quadnorm.adapt.extending.steps import ROWS, Row, Step
+from quadnorm.adapt.extending.steps import ROWS, Step, StepRow
 
 
 def carried(step: Step) -> Any:
@@ -51,9 +51,11 @@ def _fill() -> None:
         if name in ROWS:
             continue
         if kind.family == "reduction":
-            ROWS[name] = Row("replayed", "reduces over the training grid's nodes", _reduces, lambda s: None, _reduced)
+            ROWS[name] = StepRow(
+                "replayed", "reduces over the training grid's nodes", _reduces, lambda s: None, _reduced
+            )
         elif kind.family in ("kernel", "order", "slice"):
-            ROWS[name] = Row("carried", f"{kind.why}: its native result is interpolated", _kernel, _keep, carried)
+            ROWS[name] = StepRow("carried", f"{kind.why}: its native result is interpolated", _kernel, _keep, carried)
 
 
 _fill()

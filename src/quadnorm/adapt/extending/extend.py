@@ -11,7 +11,7 @@ from torch import nn
 from quadnorm._suggest import unknown
 from quadnorm.adapt.calls.drift import at_training_nodes, relative_gap
 from quadnorm.adapt.calls.examples import Probe, make_probe
-from quadnorm.adapt.calls.plan import CannotFollowError, Plan, refinements
+from quadnorm.adapt.calls.plan import CallPlan, CannotFollowError, refinements
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.adapt.calls.watch import only_looking
 from quadnorm.adapt.extending.extended import Extended
@@ -98,7 +98,7 @@ def extend(
     return extended
 
 
-def compared(extended: Extended, plan: Plan, probe: Probe) -> float:
+def compared(extended: Extended, plan: CallPlan, probe: Probe) -> float:
     """The gap to the native run at its nodes, on a grid that contains them; refuses where there is one."""
     shape: Shape = tuple(refinements(p, n)[0] for n, p in zip(plan.native, plan.placements, strict=True))
     model = extended.model

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from quadnorm.adapt.calls.plan import Plan, make_plan
+from quadnorm.adapt.calls.plan import CallPlan, make_plan
 from quadnorm.adapt.calls.trees import mapped, tensors
 from quadnorm.adapt.extending.inputs import grid_of_inputs, regridded
 from quadnorm.adapt.extending.modes import Record, Replay, run_under
@@ -28,7 +28,7 @@ class Extended(nn.Module):
         super().__init__()
         self.model = model
         self.resolution, self.placements, self.layout, self.restrict = resolution, placements, layout, restrict
-        self._plans: dict[Any, Plan] = {}
+        self._plans: dict[Any, CallPlan] = {}
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, *args: Any, grid: Shape | None = None, **kwargs: Any) -> Any:
@@ -42,7 +42,7 @@ class Extended(nn.Module):
         run_under(self.model, record, *native)
         return run_under(self.model, Replay(plan, plan.nodes(shape), record.tape), args, kwargs)
 
-    def plan(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan:
+    def plan(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallPlan:
         """The calls of the model, from runs on grids around the training grid; made once for each kind of input."""
         key = (
             self.model.training,

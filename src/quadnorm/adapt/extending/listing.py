@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from quadnorm.adapt.calls.plan import Call, Plan
+from quadnorm.adapt.calls.plan import Call, CallPlan
 from quadnorm.adapt.calls.table import KINDS
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.adapt.calls.watch import only_looking
@@ -18,7 +18,7 @@ from quadnorm.adapt.report import AnchorReport
 class Listing(Record):
     """The run on the training grid, with a line for each call that mixes samples."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: CallPlan) -> None:
         super().__init__(plan)
         self.lines: dict[tuple[str, str, str, str], int] = {}
 
@@ -55,7 +55,7 @@ def _picks_waves(step: Step) -> bool:
     return kind is not None and kind.family == "slice" and x.is_complex()
 
 
-def listed(model: nn.Module, plan: Plan, args: Any, kwargs: Any) -> AnchorReport:
+def listed(model: nn.Module, plan: CallPlan, args: Any, kwargs: Any) -> AnchorReport:
     """One line for each function in each module."""
     listing = Listing(plan)
     with only_looking(model):

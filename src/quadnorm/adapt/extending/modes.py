@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 from quadnorm.adapt.calls.live import Live, opaque_modules, without_fast_paths
 from quadnorm.adapt.calls.nodes import Nodes
-from quadnorm.adapt.calls.plan import Call, CannotFollowError, Plan
+from quadnorm.adapt.calls.plan import Call, CallPlan, CannotFollowError
 from quadnorm.adapt.calls.table import ARITHMETIC, number_of_samples
 from quadnorm.adapt.calls.trees import mapped, tensors
 from quadnorm.adapt.calls.watch import counted
 from quadnorm.adapt.extending import carried, fields, operators, products, statistics, waves  # noqa: F401  # their rows
-from quadnorm.adapt.extending.steps import ROWS, Row, Step
+from quadnorm.adapt.extending.steps import ROWS, Step, StepRow
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Kept:
     constants: dict[int, Tensor] = field(default_factory=dict)
 
 
-def row_of(step: Step) -> Row | None:
+def row_of(step: Step) -> StepRow | None:
     """How a call is extended; None if it acts on single samples."""
     row = ROWS.get(step.call.name)
     return row if row is not None and step.call.over and row.mixes(step) else None
@@ -35,7 +35,7 @@ def row_of(step: Step) -> Row | None:
 class Aligned(Live):
     """A run whose calls come in the order of a plan."""
 
-    def __init__(self, plan: Plan, nodes: Nodes) -> None:
+    def __init__(self, plan: CallPlan, nodes: Nodes) -> None:
         super().__init__()
         self.plan, self.nodes = plan, nodes
 
@@ -57,7 +57,7 @@ class Aligned(Live):
 class Record(Aligned):
     """The run on the training grid."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: CallPlan) -> None:
         super().__init__(plan, plan.nodes(plan.native))
         self.tape: list[Kept] = []
 
@@ -97,7 +97,7 @@ def run_under(model: nn.Module, mode: Live, args: Any, kwargs: Any, opaque: froz
 class Replay(Aligned):
     """The run on another grid with the native run's sums."""
 
-    def __init__(self, plan: Plan, nodes: Nodes, tape: list[Kept]) -> None:
+    def __init__(self, plan: CallPlan, nodes: Nodes, tape: list[Kept]) -> None:
         super().__init__(plan, nodes)
         self.tape = tape
 

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from quadnorm._precision import full_precision
 from quadnorm._tensors import is_plain
-from quadnorm.adapt.extending.steps import Row, Step, register
+from quadnorm.adapt.extending.steps import Step, StepRow, register
 from quadnorm.measures import Anchored
 from quadnorm.operators.domain import COUNTING
 from quadnorm.operators.spectral.dft import matrix, waves_of
@@ -42,7 +42,7 @@ def _replay(step: Step) -> Tensor:
 
 register(
     "quadnorm.SpectralConv.forward",
-    Row(
+    StepRow(
         "replayed",
         "the native run's waves, evaluated at the new nodes",
         lambda s: bool(s.call.over),

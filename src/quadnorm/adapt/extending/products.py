@@ -8,7 +8,7 @@ from torch import Tensor
 
 from quadnorm.adapt.calls.contractions import PRODUCTS, Product, product
 from quadnorm.adapt.calls.forms import Forms
-from quadnorm.adapt.extending.steps import Row, Step, register
+from quadnorm.adapt.extending.steps import Step, StepRow, register
 
 
 def _product(step: Step) -> Product | None:
@@ -83,7 +83,7 @@ def _carried(step: Step, result: Tensor, forms: Forms) -> Tensor:
 
 register(
     PRODUCTS,
-    Row("replayed", "sums over the native run's samples (keys, values)", _mixes, _keep_product, _replay_product),
+    StepRow("replayed", "sums over the native run's samples (keys, values)", _mixes, _keep_product, _replay_product),
 )
 
 
@@ -125,7 +125,7 @@ def _replay_attention(step: Step) -> Any:
 
 register(
     "scaled_dot_product_attention multi_head_attention_forward",
-    Row(
+    StepRow(
         "replayed", "attends to the native run's keys and values", _attention_mixes, _keep_attention, _replay_attention
     ),
 )

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from quadnorm.adapt.extending.steps import Row, Step, register
+from quadnorm.adapt.extending.steps import Step, StepRow, register
 from quadnorm.norms.kernels.formula import statistics_dtype
 
 Dims = tuple[int, ...]
@@ -110,7 +110,7 @@ def _replay_grouped(step: Step) -> Tensor:
 
 register(
     "group_norm instance_norm batch_norm",
-    Row("replayed", "its mean and variance are the native run's", _over_space, _keep_grouped, _replay_grouped),
+    StepRow("replayed", "its mean and variance are the native run's", _over_space, _keep_grouped, _replay_grouped),
 )
 
 
@@ -139,7 +139,7 @@ def _replay_trailing(step: Step) -> Tensor:
 
 register(
     "layer_norm rms_norm",
-    Row(
+    StepRow(
         "replayed",
         "its statistics over space are the native run's",
         _trailing_moves,
@@ -166,7 +166,7 @@ def _keep_weighted(step: Step) -> Any:
 
 register(
     "quadnorm.normalize",
-    Row(
+    StepRow(
         "replayed",
         "its mean and variance are the native run's",
         lambda s: bool(s.call.over),
@@ -228,5 +228,5 @@ def _keep_share(step: Step) -> Tensor | None:
 
 register(
     "softmax log_softmax softmin normalize",
-    Row("replayed", "its total over samples is the native run's", _along_space, _keep_share, _replay_share),
+    StepRow("replayed", "its total over samples is the native run's", _along_space, _keep_share, _replay_share),
 )

@@ -78,7 +78,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Row:
+class StepRow:
     """How one family of functions is extended.
 
     ``mixes(step)`` says whether the call mixes samples; ``keep(step)`` what the native run stores; ``replay(step)``
@@ -92,10 +92,10 @@ class Row:
     replay: Callable[[Step], Any]
 
 
-ROWS: dict[str, Row] = {}
+ROWS: dict[str, StepRow] = {}
 
 
-def register(names: str, row: Row) -> None:
+def register(names: str, row: StepRow) -> None:
     """One row for several functions."""
     for name in names.split():
         ROWS[name] = row

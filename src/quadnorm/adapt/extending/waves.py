@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from quadnorm.adapt.extending.steps import Row, Step, register
+from quadnorm.adapt.extending.steps import Step, StepRow, register
 from quadnorm.measures._cache import TensorCache
 
 _MATRICES = TensorCache(64 * 2**20)
@@ -177,11 +177,11 @@ def _waves(n: int, places: tuple[float, ...], half: bool, like: Tensor) -> Tenso
 
 register(
     FORWARD,
-    Row("replayed", "the spectrum is the native run's", _over_samples, _keep_forward, _replay_forward),
+    StepRow("replayed", "the spectrum is the native run's", _over_samples, _keep_forward, _replay_forward),
 )
 register(
     INVERSE,
-    Row(
+    StepRow(
         "replayed", "the native run's waves, evaluated at the new nodes", _over_samples, _keep_inverse, _replay_inverse
     ),
 )

@@ -9,18 +9,18 @@ from torch import Tensor, nn
 
 from quadnorm.adapt.anchoring.summing import padding, products, reductions, waves  # noqa: F401  # their rows
 from quadnorm.adapt.anchoring.summing.weights import SUMS, Counted, Weighted
-from quadnorm.adapt.calls.plan import Plan, make_plan
+from quadnorm.adapt.calls.plan import CallPlan, make_plan
 from quadnorm.adapt.calls.table import ARITHMETIC, number_of_samples
 from quadnorm.adapt.calls.trees import mapped, tensors
 from quadnorm.adapt.calls.watch import counted
 from quadnorm.adapt.extending import fields
 from quadnorm.adapt.extending.inputs import grid_of_inputs, regridded
 from quadnorm.adapt.extending.modes import Aligned, run_under
-from quadnorm.adapt.extending.steps import Row, Step
+from quadnorm.adapt.extending.steps import Step, StepRow
 from quadnorm.measures.base import Shape
 
 
-def row_of(step: Step) -> Row | None:
+def row_of(step: Step) -> StepRow | None:
     """How a call's sum is anchored; None if it takes none, or none that can be."""
     row = SUMS.get(step.call.name)
     return row if row is not None and step.call.over and row.mixes(step) else None
@@ -31,7 +31,7 @@ class Summing(Aligned):
 
     nodes: Counted
 
-    def __init__(self, plan: Plan, shape: Shape) -> None:
+    def __init__(self, plan: CallPlan, shape: Shape) -> None:
         open_ends = plan.jumps
         super().__init__(plan, Counted(plan.native, shape, plan.placements, plan.origins, open_ends))
 
@@ -86,7 +86,7 @@ class AnchoredCalls(nn.Module):
         super().__init__()
         self.model, self.opaque = model, opaque
         self.resolution, self.placements, self.layout = resolution, placements, layout
-        self._plans: dict[Any, Plan] = {}
+        self._plans: dict[Any, CallPlan] = {}
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, *args: Any, grid: Shape | None = None, **kwargs: Any) -> Any:
@@ -96,7 +96,7 @@ class AnchoredCalls(nn.Module):
             return self.model(*args, **kwargs)
         return run_under(self.model, Summing(self.plan(args, kwargs, shape), shape), args, kwargs, self.opaque)
 
-    def plan(self, args: Any, kwargs: Any, shape: Shape) -> Plan:
+    def plan(self, args: Any, kwargs: Any, shape: Shape) -> CallPlan:
         """The calls of the model; made once for each kind of input."""
         key = (self.model.training, tuple((t.ndim, t.dtype) for t in tensors((args, kwargs))), tuple(sorted(kwargs)))
         if key not in self._plans:

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from quadnorm.adapt.anchoring.summing.weights import Weighted, nothing, register
 from quadnorm.adapt.calls.signatures import bound
-from quadnorm.adapt.extending.steps import Row, Step
+from quadnorm.adapt.extending.steps import Step, StepRow
 
 
 def _pads_grid(step: Step) -> bool:
@@ -53,7 +53,7 @@ def _ramped(x: Tensor, dim: int, left: int, right: int, ratio: float, value: flo
     return torch.cat(parts, dim)
 
 
-register("pad", Row("anchored", "padding by samples → by the same length in space", _pads_grid, nothing, _pad))
+register("pad", StepRow("anchored", "padding by samples → by the same length in space", _pads_grid, nothing, _pad))
 
 
 def _cuts_padding(step: Step) -> bool:
@@ -81,4 +81,4 @@ def _cut(step: Step) -> Any:
     return step.func(x, tuple(items))
 
 
-register("getitem", Row("anchored", "cuts the padding off where it ends in space", _cuts_padding, nothing, _cut))
+register("getitem", StepRow("anchored", "cuts the padding off where it ends in space", _cuts_padding, nothing, _cut))

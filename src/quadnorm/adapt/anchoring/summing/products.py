@@ -10,7 +10,7 @@ from torch import Tensor
 from quadnorm.adapt.anchoring.summing.weights import Weighted, nothing, register
 from quadnorm.adapt.calls.contractions import PRODUCTS
 from quadnorm.adapt.extending import products
-from quadnorm.adapt.extending.steps import Row, Step
+from quadnorm.adapt.extending.steps import Step, StepRow
 
 
 def _sums(step: Step) -> bool:
@@ -35,7 +35,9 @@ def _square(step: Step, t: Tensor, counts: Tensor) -> Any:
     return step.func(*args, **step.kwargs)
 
 
-register(PRODUCTS, Row("anchored", "samples are counted as in training in the sum over them", _sums, nothing, _product))
+register(
+    PRODUCTS, StepRow("anchored", "samples are counted as in training in the sum over them", _sums, nothing, _product)
+)
 
 
 def _attention(step: Step) -> Any:
@@ -63,5 +65,7 @@ def _attention(step: Step) -> Any:
 
 register(
     "scaled_dot_product_attention multi_head_attention_forward",
-    Row("anchored", "log(count) is added to the logits of each key", products._attention_mixes, nothing, _attention),
+    StepRow(
+        "anchored", "log(count) is added to the logits of each key", products._attention_mixes, nothing, _attention
+    ),
 )

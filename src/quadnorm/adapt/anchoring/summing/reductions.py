@@ -9,7 +9,7 @@ from torch import Tensor
 
 from quadnorm.adapt.anchoring.summing.weights import Weighted, nothing, register
 from quadnorm.adapt.extending import statistics
-from quadnorm.adapt.extending.steps import Row, Step
+from quadnorm.adapt.extending.steps import Step, StepRow
 
 
 def _dims(value: Any, ndim: int) -> list[int]:
@@ -75,7 +75,7 @@ def _loses(step: Step) -> bool:
 
 register(
     "mean nanmean sum nansum logsumexp norm var std var_mean std_mean",
-    Row("anchored", "counting → anchored", _loses, nothing, _reduce),
+    StepRow("anchored", "counting → anchored", _loses, nothing, _reduce),
 )
 
 
@@ -93,7 +93,7 @@ def _to_one(step: Step) -> bool:
 
 register(
     "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d",
-    Row("anchored", "counting → anchored", _to_one, nothing, _pooled),
+    StepRow("anchored", "counting → anchored", _to_one, nothing, _pooled),
 )
 
 
@@ -133,9 +133,11 @@ def _trailing(step: Step) -> Tensor:
 
 register(
     "group_norm instance_norm",
-    Row("anchored", "counting → anchored", statistics._over_space, nothing, _grouped),
+    StepRow("anchored", "counting → anchored", statistics._over_space, nothing, _grouped),
 )
-register("layer_norm rms_norm", Row("anchored", "counting → anchored", statistics._trailing_moves, nothing, _trailing))
+register(
+    "layer_norm rms_norm", StepRow("anchored", "counting → anchored", statistics._trailing_moves, nothing, _trailing)
+)
 
 
 # --- softmax ---------------------------------------------------------------------------------------------------------
@@ -157,5 +159,5 @@ def _share(step: Step) -> Any:
 
 register(
     "softmax log_softmax softmin normalize",
-    Row("anchored", "its total counts samples as in training", statistics._along_space, nothing, _share),
+    StepRow("anchored", "its total counts samples as in training", statistics._along_space, nothing, _share),
 )

@@ -14,7 +14,7 @@ from quadnorm.adapt.calls.forms import Form
 from quadnorm.adapt.calls.nodes import positions
 from quadnorm.adapt.calls.signatures import bound
 from quadnorm.adapt.extending import waves
-from quadnorm.adapt.extending.steps import Row, Step
+from quadnorm.adapt.extending.steps import Step, StepRow
 from quadnorm.measures._cache import TensorCache
 
 _MATRICES = TensorCache(64 * 2**20)
@@ -127,9 +127,11 @@ def _inverse(step: Step) -> Tensor:
 
 register(
     waves.FORWARD,
-    Row("anchored", "FFT → sums with the training grid's measure and period", waves._over_samples, nothing, _forward),
+    StepRow(
+        "anchored", "FFT → sums with the training grid's measure and period", waves._over_samples, nothing, _forward
+    ),
 )
 register(
     waves.INVERSE,
-    Row("anchored", "waves with the training grid's period", waves._over_samples, nothing, _inverse),
+    StepRow("anchored", "waves with the training grid's period", waves._over_samples, nothing, _inverse),
 )

@@ -12,7 +12,7 @@ from torch import Tensor
 from quadnorm.adapt.calls.forms import Form
 from quadnorm.adapt.calls.nodes import Nodes
 from quadnorm.adapt.calls.plan import Call
-from quadnorm.adapt.extending.steps import Row, Step
+from quadnorm.adapt.extending.steps import Step, StepRow
 from quadnorm.measures import Anchored
 from quadnorm.measures.placement import PLACEMENTS
 
@@ -90,10 +90,10 @@ class Weighted(Step):
         return int(np.prod([f.size(self.nodes.native) if f.on_grid else t.shape[d] for d in dims for f in [forms[d]]]))
 
 
-SUMS: dict[str, Row] = {}
+SUMS: dict[str, StepRow] = {}
 
 
-def register(names: str, row: Row) -> None:
+def register(names: str, row: StepRow) -> None:
     """One row for several functions."""
     for name in names.split():
         SUMS[name] = row

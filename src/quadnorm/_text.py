@@ -15,6 +15,8 @@ def printable(text: str) -> str:
     >>> printable("a\x1b[31mb\n")
     'a\\x1b[31mb\\n'
     """
+    if text.isascii() and text.isprintable():  # nearly always, and a report has a million of them
+        return text
     return "".join(c if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co", "Cn") else _written(c) for c in text)
 
 
@@ -27,7 +29,7 @@ def printable_values(value: Any) -> Any:
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, list):
-        return [printable_values(v) for v in value]
+        return [v if type(v) is float else printable_values(v) for v in value]
     if isinstance(value, dict):
         return {printable(k): printable_values(v) for k, v in value.items()}
     return value

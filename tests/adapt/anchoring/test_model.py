@@ -313,6 +313,8 @@ def _half(rank, folder):
     x = torch.randn(4, 1, 33, 33)
     model(x[2 * rank : 2 * rank + 2]).square().mean().backward()
     torch.save([p.grad for p in model.parameters()], f"{folder}/gradients{rank}.pt")
+    del model  # before its group: a group that the other process has left may never answer
+    dist.barrier()
     dist.destroy_process_group()
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,6 +55,19 @@ def test_records_hold_every_number(finished):
             # anchoring changes nothing at the training grid, and something elsewhere
             assert by[method, seed, "anchor-all", 9] == pytest.approx(by[method, seed, "as-trained", 9], rel=1e-4)
             assert by[method, seed, "anchor-all", 17] != by[method, seed, "as-trained", 17]
+
+
+def test_leftovers_of_a_kill_after_the_last_epoch_go(finished, tmp_path):
+    """Training that has ended does not claim its folder again: the study itself has to look for them."""
+    root = tmp_path / "copy"
+    shutil.copytree(finished, root)
+    folder = folder_of(root, next(iter(tasks_of(tiny_study()).values())))
+    (folder / "record.json").unlink()
+    for place in (folder, folder / "evaluations"):
+        (place / ".quadnorm-0123456789abcdef.part").write_bytes(b"half a rec")
+    run_study(tiny_study(), root, workers=1, threads=1)
+    assert (folder / "record.json").exists()
+    assert not list(root.rglob("*.part"))
 
 
 def test_a_record_says_where_it_comes_from(finished):

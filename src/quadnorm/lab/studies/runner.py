@@ -136,7 +136,8 @@ def _execute(task: Task, folder: Path, config: Any) -> dict[str, Any]:
         except NonFiniteError as error:  # a result too: this norm cannot be trained this way
             status, text = "diverged", str(error)
     (folder / "evaluations").mkdir(parents=True, exist_ok=True)
-    remove_leftovers(folder / "evaluations")
+    for place in (folder, *filter(Path.is_dir, folder.iterdir())):  # training that had ended does not look for them
+        remove_leftovers(place)
     weights = "diverged" if saved is None else saved.weights
     model = None if saved is None else saved.model().eval()
     for evaluation, grid in missing(folder, task, weights):

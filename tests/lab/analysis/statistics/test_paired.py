@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
@@ -254,3 +255,15 @@ def test_tost_at_the_edges():
     assert not tost([1.0, nan], [1.0, 1.0]).equivalent
     with pytest.raises(ValueError, match="margin must be positive"):
         tost(LAYER, LAYER, margin=0)
+
+
+@given(hnp.arrays(np.float64, st.integers(3, 12), elements=st.floats(0.1, 50)), st.floats(0.5, 0.999))
+def test_the_paired_test_is_scipys(a, level):
+    b = a[::-1] * 1.1 + np.arange(a.size) % 3
+    reference = stats.ttest_rel(a, b)
+    assume(np.ptp(a - b) > 1e-6)
+    found = paired_t(a, b, level)
+    low, high = reference.confidence_interval(level)
+    assert [found.t, found.p, found.low, found.high] == pytest.approx(
+        [reference.statistic, reference.pvalue, low, high], rel=1e-9, abs=1e-12
+    )

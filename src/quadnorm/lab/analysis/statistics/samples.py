@@ -1,6 +1,7 @@
 """Errors of several seeds: what the statistics take, and how two sets of runs are paired."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -83,3 +84,17 @@ def scipy_stats() -> Any:
     except ImportError as error:
         raise ImportError("statistics need scipy: pip install 'quadnorm[bench]'") from error
     return stats
+
+
+@cache
+def t_quantile(probability: float, freedom: int) -> float:
+    """Student's t quantile; a report asks for the same few thousands of times."""
+    return float(scipy_stats().t.ppf(probability, freedom))
+
+
+def t_two_sided(t: float, freedom: int) -> float:
+    """Probability of a value at least as far from zero as ``t`` under Student's t."""
+    scipy_stats()
+    from scipy.special import stdtr
+
+    return float(2 * stdtr(freedom, -abs(t)))

@@ -37,7 +37,7 @@ from quadnorm.lab.analysis.statistics.paired import (
     std_from_interval,
     tost,
 )
-from quadnorm.lab.analysis.statistics.samples import Runs, failed, paired, scipy_stats, values
+from quadnorm.lab.analysis.statistics.samples import Runs, failed, paired, t_quantile, values
 
 __all__ = [
     "Equivalence",
@@ -115,7 +115,7 @@ def summarize(runs: Runs, kind: str = "ci95") -> Summary:
         return Summary(mean, nan, n, kind, ONE_SEED)
     if kind == "std":
         return Summary(mean, float(x.std(ddof=0)), n, kind)
-    half = float(scipy_stats().t.ppf(0.975, n - 1)) * float(x.std(ddof=1)) / sqrt(n)
+    half = t_quantile(0.975, n - 1) * float(x.std(ddof=1)) / sqrt(n)
     return Summary(mean, half, n, kind)
 
 

@@ -18,11 +18,11 @@ from quadnorm.lab.studies.catalog.parts import (
     TOKEN,
     TWO,
     TWO_LAYERNORMS,
-    half,
+    desk,
     seeds,
     variant,
 )
-from quadnorm.lab.studies.study import Desk, Method, Study, Variant
+from quadnorm.lab.studies.study import Method, Study, Variant
 
 _FINE = (64, 128, 256)
 _OPEN_EPOCHS = "Epochs are not stated; 300, the paper's budget for its later Darcy benchmarks, is taken."
@@ -32,14 +32,14 @@ _FOUR = (LAYER, QUAD, BLEND, Method("None", "none", printed="No Norm"))
 _SHORT = ("LayerNorm", "QuadNorm", "BlendQuadNorm")
 
 
-def _long_training(operator: str, title: str, epochs: int) -> Variant:
+def _long_training(operator: str, title: str) -> Variant:
     return variant(
         "darcy-official",
         operator,
         _FOUR,
         64,
         _FINE,
-        half(epochs, _SHORT),
+        desk(operator, 64, _SHORT),
         name=operator,
         epochs=500,
         warmup=10,
@@ -48,14 +48,14 @@ def _long_training(operator: str, title: str, epochs: int) -> Variant:
     )
 
 
-def _released(operator: str, title: str, table: str, train: int, test: tuple[int, ...], epochs: int) -> Variant:
+def _released(operator: str, title: str, table: str, train: int, test: tuple[int, ...]) -> Variant:
     return variant(
         "darcy-official",
         operator,
         FIVE,
         train,
         test,
-        Desk(epochs=epochs, test=20, methods=_SHORT, coarsen=train // 32, width=0.5),
+        desk(operator, train, _SHORT),
         name=operator,
         epochs=300,
         table=table,
@@ -83,7 +83,7 @@ def _scaled(problem: str, size: str, width: int, layers: int) -> Variant:
         TWO,
         64,
         _FINE if darcy else (64, 96, 128),
-        Desk(epochs=16, test=20, train=120, coarsen=2, width=0.25),
+        replace(desk("transolver", 64, epochs=20), width=0.25),
         name=f"{problem}-{size}",
         samples=(700, 100, 200) if darcy else None,
         epochs=300 if darcy else 200,
@@ -95,7 +95,13 @@ def _scaled(problem: str, size: str, width: int, layers: int) -> Variant:
 
 
 _HELMHOLTZ = variant(
-    "helmholtz", "transolver", FIVE, 64, (64, 96, 128), half(58, ("None", *_SHORT)), table="transolver-helmholtz"
+    "helmholtz",
+    "transolver",
+    FIVE,
+    64,
+    (64, 96, 128),
+    desk("transolver", 64, ("None", *_SHORT)),
+    table="transolver-helmholtz",
 )
 
 STUDIES = (
@@ -104,9 +110,9 @@ STUDIES = (
         title="Three operators on the released Darcy files with long training, 64² to 256²",
         theme="Darcy benchmark",
         variants=(
-            _long_training("fno", "FNO", 64),
-            _long_training("galerkin", "Galerkin", 30),
-            _long_training("transolver", "Transolver", 28),
+            _long_training("fno", "FNO"),
+            _long_training("galerkin", "Galerkin"),
+            _long_training("transolver", "Transolver"),
         ),
         seeds=seeds(3),
         tables=("tab:real-darcy",),
@@ -124,8 +130,8 @@ STUDIES = (
         title="FNO and Galerkin Transformer on the released Darcy files, 64² to 421²",
         theme="Darcy benchmark",
         variants=(
-            _released("fno", "FNO", "real-darcy-crossres", 64, (64, 128, 256, 421), 100),
-            _released("galerkin", "Galerkin", "real-darcy-crossres", 64, _FINE, 50),
+            _released("fno", "FNO", "real-darcy-crossres", 64, (64, 128, 256, 421)),
+            _released("galerkin", "Galerkin", "real-darcy-crossres", 64, _FINE),
         ),
         seeds=seeds(5),
         tables=("tab:real-darcy-crossres",),
@@ -136,8 +142,8 @@ STUDIES = (
         title="FNO and Galerkin Transformer on the released Darcy files, 32² to 421²",
         theme="Darcy benchmark",
         variants=(
-            _released("fno", "FNO", "real-darcy-extreme", 32, (32, 64, 128, 256, 421), 80),
-            _released("galerkin", "Galerkin", "real-darcy-extreme", 32, (32, *_FINE), 50),
+            _released("fno", "FNO", "real-darcy-extreme", 32, (32, 64, 128, 256, 421)),
+            _released("galerkin", "Galerkin", "real-darcy-extreme", 32, (32, *_FINE)),
         ),
         seeds=seeds(5),
         tables=("tab:real-darcy-extreme",),
@@ -154,7 +160,7 @@ STUDIES = (
                 (*FIVE, TOKEN),
                 64,
                 _FINE,
-                half(42, ("None", "LayerNorm", "QuadNorm", "BlendQuadNorm", "LayerNorm, token-wise")),
+                desk("transolver", 64, ("None", "LayerNorm", "QuadNorm", "BlendQuadNorm", "LayerNorm, token-wise")),
                 samples=(700, 100, 200),
                 epochs=300,
                 table="transolver-darcy",
@@ -183,15 +189,15 @@ STUDIES = (
         name="seed-variance",
         title="LayerNorm and QuadNorm over ten seeds: Transolver on Helmholtz, 64² to 128²",
         theme="statistics",
-        variants=(replace(_HELMHOLTZ, methods=TWO, desk=half(36, test=20), label=None),),
+        variants=(replace(_HELMHOLTZ, methods=TWO, desk=desk("transolver", 64), label=None),),
         seeds=seeds(10),
         notes=(
             MODE,
             SINE_BUDGET,
             INTERIOR_NOTE,
             "The paper finds half the spread between seeds under QuadNorm (σ 0.60 against 1.21 at 64²), and 7 of 10 "
-            "seeds in its favour at 128². At the paper's budget these are the runs of transolver-helmholtz; the desk "
-            "preset has ten seeds too, for fewer epochs.",
+            "seeds in its favour at 128². These are the runs of transolver-helmholtz; the desk preset has ten seeds "
+            "too.",
         ),
         desk_seeds=10,
     ),
@@ -206,7 +212,7 @@ STUDIES = (
                 FIVE,
                 (32, 64),
                 (32, *_FINE),
-                half(75, ("None", *_SHORT)),
+                desk("transolver", 64, ("None", *_SHORT)),
                 table="transolver-multires",
             ),
         ),
@@ -229,7 +235,7 @@ STUDIES = (
                 (NONE, LAYER, QUAD, BLEND, BLEND_01),
                 (32, 64, 128),
                 (32, 64, 128, 256),
-                Desk(epochs=95, coarsen=4, width=0.5, methods=("None", *_SHORT)),
+                desk("transolver", 64, ("None", *_SHORT)),
             ),
         ),
         seeds=seeds(5),

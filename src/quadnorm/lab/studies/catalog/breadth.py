@@ -18,11 +18,11 @@ from quadnorm.lab.studies.catalog.parts import (
     TRAPEZOID_BLEND,
     TRAPEZOID_BLEND_01,
     TRAPEZOID_QUAD,
-    half,
+    desk,
     seeds,
     variant,
 )
-from quadnorm.lab.studies.study import Desk, Method, Study, Variant
+from quadnorm.lab.studies.study import Method, Study, Variant
 
 _FINE = (64, 128, 256)
 _NEAR = (64, 96, 128)
@@ -31,17 +31,17 @@ _SHORT = ("None", "LayerNorm", "QuadNorm", "BlendQuadNorm")
 _SINE = (MODE, SINE_BUDGET, MATCHED)
 
 
-# LayerNorm, QuadNorm and BlendQuadNorm from 64²: name, operator, problem, test grids, seeds, epochs of the desk preset.
+# LayerNorm, QuadNorm and BlendQuadNorm from 64²: name, operator, problem, test grids, seeds.
 _SIMPLE = (
-    ("galerkin-elasticity", "galerkin", "elasticity", (64, 128), 5, 90),
-    ("galerkin-varcoeff", "galerkin", "varcoeff", (64, 128), 5, 85),
-    ("galerkin-rxndiff", "galerkin", "reaction-diffusion", (64, 128), 5, 90),
-    ("transolver-varcoeff", "transolver", "varcoeff", (64, 128), 5, 78),
-    ("galerkin-helmholtz-10seed", "galerkin", "helmholtz", _NEAR, 10, 80),
-    ("galerkin-poisson-10seed", "galerkin", "poisson", _NEAR, 10, 80),
-    ("galerkin-helmholtz-4x", "galerkin", "helmholtz", _FINE, 5, 70),
-    ("galerkin-elasticity-4x", "galerkin", "elasticity", _FINE, 5, 70),
-    ("transolver-helmholtz-4x", "transolver", "helmholtz", _FINE, 5, 64),
+    ("galerkin-elasticity", "galerkin", "elasticity", (64, 128), 5),
+    ("galerkin-varcoeff", "galerkin", "varcoeff", (64, 128), 5),
+    ("galerkin-rxndiff", "galerkin", "reaction-diffusion", (64, 128), 5),
+    ("transolver-varcoeff", "transolver", "varcoeff", (64, 128), 5),
+    ("galerkin-helmholtz-10seed", "galerkin", "helmholtz", _NEAR, 10),
+    ("galerkin-poisson-10seed", "galerkin", "poisson", _NEAR, 10),
+    ("galerkin-helmholtz-4x", "galerkin", "helmholtz", _FINE, 5),
+    ("galerkin-elasticity-4x", "galerkin", "elasticity", _FINE, 5),
+    ("transolver-helmholtz-4x", "transolver", "helmholtz", _FINE, 5),
 )
 _PICTURED = ("galerkin-varcoeff", "transolver-varcoeff", "galerkin-elasticity-4x")
 _OPERATOR_TITLES = {"galerkin": "Galerkin Transformer", "transolver": "Transolver"}
@@ -54,12 +54,12 @@ _PROBLEM_TITLES = {
 }
 
 
-def _simple(name: str, operator: str, problem: str, test: tuple[int, ...], count: int, epochs: int) -> Study:
+def _simple(name: str, operator: str, problem: str, test: tuple[int, ...], count: int) -> Study:
     return Study(
         name=name,
         title=f"{_OPERATOR_TITLES[operator]} on {_PROBLEM_TITLES[problem]}, 64² to {test[-1]}²",
         theme="breadth",
-        variants=(variant(problem, operator, THREE, 64, test, half(epochs), table=name),),
+        variants=(variant(problem, operator, THREE, 64, test, desk(operator, 64), table=name),),
         seeds=seeds(count),
         tables=(f"tab:{name}",),
         pictured=PICTURED if name in _PICTURED else (),
@@ -74,7 +74,7 @@ def _from_32(problem: str, panel: str) -> Variant:
         _FOUR,
         32,
         (32, 64, 128),
-        Desk(epochs=24, train=160, width=0.5),
+        desk("galerkin", 32),
         name=problem,
         table="multiarch-nonperiodic",
         panel=panel,
@@ -122,7 +122,7 @@ STUDIES = (
                 _SWEEP,
                 64,
                 (64, 128),
-                half(24, _SWEEP_DESK),
+                desk("galerkin", 64, _SWEEP_DESK),
                 name="galerkin-poisson",
                 table="alpha-matrix",
                 panel="Galerkin+Poisson",
@@ -133,7 +133,7 @@ STUDIES = (
                 _SWEEP,
                 64,
                 (64, 128),
-                half(24, _SWEEP_DESK),
+                desk("transolver", 64, _SWEEP_DESK),
                 name="transolver-helmholtz",
                 table="alpha-matrix",
                 panel="Transolver+Helmholtz",
@@ -161,7 +161,7 @@ STUDIES = (
                 _FOUR,
                 64,
                 (64, 128),
-                half(32),
+                desk("galerkin", 64),
                 name="poisson",
                 table="galerkin-2xgap",
                 panel="Poisson (Dir.)",
@@ -172,7 +172,7 @@ STUDIES = (
                 _FOUR,
                 64,
                 (64, 128),
-                half(32),
+                desk("galerkin", 64),
                 name="darcy",
                 epochs=300,
                 table="galerkin-2xgap",
@@ -189,7 +189,15 @@ STUDIES = (
         title="Galerkin Transformer on Darcy, 64² to 128²",
         theme="breadth",
         variants=(
-            variant("darcy", "galerkin", (NONE, LAYER, RMS, BLEND), 64, (64, 128), half(64), table="arch-transfer"),
+            variant(
+                "darcy",
+                "galerkin",
+                (NONE, LAYER, RMS, BLEND),
+                64,
+                (64, 128),
+                desk("galerkin", 64),
+                table="arch-transfer",
+            ),
         ),
         seeds=seeds(10),
         tables=("tab:arch-transfer",),
@@ -209,7 +217,7 @@ STUDIES = (
                 FIVE,
                 64,
                 _NEAR,
-                half(80, _SHORT),
+                desk("galerkin", 64, _SHORT),
                 epochs=300,
                 patience=60,
                 width=48,
@@ -231,7 +239,7 @@ STUDIES = (
                 FIVE,
                 64,
                 _NEAR,
-                half(80, _SHORT),
+                desk("galerkin", 64, _SHORT),
                 epochs=300,
                 width=48,
                 table="poisson-dirichlet-galerkin-strong",
@@ -265,7 +273,7 @@ STUDIES = (
                 ),
                 64,
                 (64, 128),
-                half(60, (*_SHORT, "QuadNorm, periodic weights")),
+                desk("galerkin", 64, (*_SHORT, "QuadNorm, periodic weights")),
                 samples=(8000, 500, 2000),
                 width=48,
                 table="real-ns-galerkin",

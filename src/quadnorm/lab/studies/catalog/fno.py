@@ -1,5 +1,7 @@
 """Studies of the FNO: gap, depth, direction, quadrature rules, learned and spectral norms, kernels."""
 
+from dataclasses import replace
+
 from quadnorm.lab.studies.catalog.parts import (
     BICUBIC,
     BICUBIC_NOTE,
@@ -17,11 +19,11 @@ from quadnorm.lab.studies.catalog.parts import (
     THREE,
     TRAPEZOID_BLEND,
     TRAPEZOID_QUAD,
-    half,
+    desk,
     seeds,
     variant,
 )
-from quadnorm.lab.studies.study import TRANSFER, Desk, Method, Study, Variant
+from quadnorm.lab.studies.study import TRANSFER, Method, Study, Variant
 
 _FINE = (64, 128, 256)
 
@@ -32,7 +34,7 @@ EXTREME = variant(
     (*SEVEN, QUAD_LAYER),
     32,
     (32, 64, 128, 256),
-    Desk(epochs=40, train=400, width=0.5),
+    desk("fno", 32),
     name="fno",
     table="extreme-crossres",
 )
@@ -40,13 +42,14 @@ EXTREME = variant(
 _FOUR = (NONE, LAYER, QUAD, BLEND)
 
 
-def _deep(layers: int, epochs: int) -> Variant:
+def _deep(layers: int) -> Variant:
     """EXTREME with another number of layers; with 4 its runs are shared."""
-    desk = Desk(epochs=epochs, train=400, width=0.5, methods=("None", "LayerNorm", "QuadNorm"))
-    return variant("darcy", "fno", _FOUR, 32, (32, 64, 128, 256), desk, name=f"{layers} layers", layers=layers)
+    budget = desk("fno", 32, ("None", "LayerNorm", "QuadNorm"))
+    return variant("darcy", "fno", _FOUR, 32, (32, 64, 128, 256), budget, name=f"{layers} layers", layers=layers)
 
 
 _QUAD_ROWS = ("LayerNorm", "InstanceNorm", "QuadNorm", "BlendQuadNorm")
+_DEEP_ROWS = ("None", *_QUAD_ROWS)
 
 STUDIES = (
     Study(
@@ -65,7 +68,17 @@ STUDIES = (
         title="FNO with 8 layers on Darcy, 64² to 256²",
         theme="gap and depth",
         variants=(
-            variant("darcy", "fno", SEVEN, 64, _FINE, half(20, train=400), table="deep-crossres", width=48, layers=8),
+            variant(
+                "darcy",
+                "fno",
+                SEVEN,
+                64,
+                _FINE,
+                desk("fno", 64, _DEEP_ROWS, epochs=20),
+                table="deep-crossres",
+                width=48,
+                layers=8,
+            ),
         ),
         seeds=seeds(10),
         tables=("tab:deep-crossres",),
@@ -90,7 +103,7 @@ STUDIES = (
                 (Method("None", "none", printed="No Norm"), LAYER, QUAD, BLEND),
                 64,
                 _FINE,
-                half(100, train=400),
+                desk("fno", 64),
                 table="error-decomp",
             ),
         ),
@@ -119,7 +132,7 @@ STUDIES = (
                 ),
                 64,
                 _FINE,
-                half(100, train=400),
+                desk("fno", 64),
                 table="quadrature-ablation",
             ),
         ),
@@ -149,7 +162,7 @@ STUDIES = (
                 ),
                 64,
                 _FINE,
-                half(80, train=400),
+                desk("fno", 64),
                 table="learnable-baselines",
             ),
         ),
@@ -178,7 +191,7 @@ STUDIES = (
                 ),
                 64,
                 _FINE,
-                half(40, train=400),
+                desk("fno", 64),
                 table="extended-baselines",
             ),
         ),
@@ -206,7 +219,7 @@ STUDIES = (
                 ),
                 64,
                 _FINE,
-                half(66, train=400),
+                desk("fno", 64),
                 table="consistent-combo",
             ),
         ),
@@ -231,7 +244,7 @@ STUDIES = (
                 SEVEN,
                 128,
                 (128, 64, 32),
-                Desk(epochs=50, train=240, coarsen=4, width=0.5, methods=_QUAD_ROWS),
+                desk("fno", 128, _QUAD_ROWS),
                 name="128",
                 table="high-to-low",
                 panel="Train 128²",
@@ -242,7 +255,7 @@ STUDIES = (
                 SEVEN,
                 256,
                 (256, 128, 64),
-                Desk(epochs=50, train=240, coarsen=4, width=0.5, methods=_QUAD_ROWS),
+                replace(desk("fno", 128, _QUAD_ROWS), epochs=20, train=240),
                 name="256",
                 table="high-to-low",
                 panel="Train 256²",
@@ -263,7 +276,7 @@ STUDIES = (
                 (NONE, LAYER, INSTANCE, QUAD, BLEND),
                 (32, 64),
                 (32, 64, 128, 256),
-                half(96, train=400),
+                desk("fno", 64),
             ),
         ),
         seeds=seeds(10),
@@ -279,7 +292,7 @@ STUDIES = (
         name="tost",
         title="Equivalence of BlendQuadNorm and LayerNorm at the training grid, FNO on Darcy, 64²",
         theme="statistics",
-        variants=(variant("darcy", "fno", (LAYER, BLEND), 64, (64,), half(120, train=400)),),
+        variants=(variant("darcy", "fno", (LAYER, BLEND), 64, (64,), desk("fno", 64)),),
         seeds=seeds(10),
         tables=("tab:tost",),
         notes=(
@@ -301,7 +314,7 @@ STUDIES = (
                 (NONE, LAYER, INSTANCE, TRAPEZOID_QUAD, TRAPEZOID_BLEND),
                 64,
                 (64, 128),
-                half(60, train=400),
+                desk("fno", 64),
                 samples=(8000, 500, 2000),
             ),
         ),
@@ -325,7 +338,7 @@ STUDIES = (
                 _FOUR,
                 64,
                 _FINE,
-                half(24, train=800),
+                desk("fno", 64, epochs=30, train=1200),
                 samples=(5000, 500, 500),
             ),
         ),
@@ -342,7 +355,7 @@ STUDIES = (
         name="depth",
         title="FNO of 2, 4 and 8 layers on Darcy, width and grids fixed, 32² to 256²",
         theme="gap and depth",
-        variants=tuple(_deep(layers, epochs) for layers, epochs in ((2, 40), (4, 40), (8, 40))),
+        variants=tuple(map(_deep, (2, 4, 8))),
         seeds=seeds(5),
         notes=(
             SYNTHETIC,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from quadnorm.lab.studies.catalog.fno import EXTREME
-from quadnorm.lab.studies.catalog.parts import BLEND, INSTANCE, LAYER, PICTURED, QUAD, seeds, variant
+from quadnorm.lab.studies.catalog.parts import BLEND, INSTANCE, LAYER, PICTURED, QUAD, desk, seeds, variant
 from quadnorm.lab.studies.study import AS_TRAINED, TRANSFER, Desk, Method, Study, Variant, Way
 
 ANCHOR_NORMS = Way("anchor-norms", "norms anchored", "anchored", "norms")
@@ -12,7 +12,6 @@ NATIVE_FOURIER = Way("native-fourier", "run at the training grid, zero-padded", 
 CROP_PAD = Way("crop-pad", "fixed band, cropped and padded", "crop-pad")
 
 _RESOLUTIONS = (32, 64, 128, 256)
-_COARSE = Desk(epochs=22, train=200, test=20, width=0.5)
 
 
 _ATTENTION_ROWS = ("LayerNorm", "QuadNorm", "quadrature everywhere")
@@ -25,10 +24,10 @@ def _models(*labels: str, name: str = "fno") -> Variant:
 
 
 def _attention(operator: str, methods: tuple[Method, ...]) -> Variant:
-    return variant("darcy", operator, methods, 32, _RESOLUTIONS, _COARSE, name=operator)
+    return variant("darcy", operator, methods, 32, _RESOLUTIONS, desk(operator, 32), name=operator)
 
 
-def _everywhere(operator: str, desk: Desk, kernel: dict[str, str]) -> Variant:
+def _everywhere(operator: str, rows: tuple[str, ...], kernel: dict[str, str]) -> Variant:
     """The same operator with counting sums, with quadrature in the norms, and with quadrature in every sum."""
     sums = {"measure": "trapezoid", **kernel}
     methods = (
@@ -37,7 +36,7 @@ def _everywhere(operator: str, desk: Desk, kernel: dict[str, str]) -> Variant:
         Method("quadrature everywhere", "quad", sums, printed=None),
         Method("quadrature everywhere, instance mode", "quad:instance", sums, printed=None),
     )
-    return variant("darcy", operator, methods, 32, _RESOLUTIONS, desk, name=operator)
+    return variant("darcy", operator, methods, 32, _RESOLUTIONS, desk(operator, 32, rows), name=operator)
 
 
 STUDIES = (
@@ -62,9 +61,9 @@ STUDIES = (
         title="Trained with quadrature in the norms only and in every spatial sum, Darcy, 32² to 256²",
         theme="ours",
         variants=(
-            _everywhere("fno", EXTREME.desk, {"kernel": "quadrature"}),
-            _everywhere("galerkin", replace(_COARSE, methods=_ATTENTION_ROWS), {}),
-            _everywhere("transolver", replace(_COARSE, methods=_ATTENTION_ROWS), {}),
+            _everywhere("fno", (), {"kernel": "quadrature"}),
+            _everywhere("galerkin", _ATTENTION_ROWS, {}),
+            _everywhere("transolver", _ATTENTION_ROWS, {}),
         ),
         seeds=seeds(10),
         notes=("Layer mode is what a user of LayerNorm would change to; instance mode is the paper's QuadNorm.",),

@@ -79,9 +79,23 @@ def seeds(count: int) -> tuple[int, ...]:
     return tuple(range(count))
 
 
-def half(epochs: int, methods: tuple[str, ...] = (), train: int = 200, test: int = 40) -> Desk:
-    """Half the resolutions and half the width: the desk's usual cut for studies that train at 64²."""
-    return Desk(epochs=epochs, train=train, test=test, coarsen=2, width=0.5, methods=methods)
+# What the desk preset gives a run. It is the same in every study of an operator, so that studies share their runs: an
+# FNO is trained at 32² whatever grid the paper trains it at, the attention models at 16², the test grids in proportion.
+_DESK = {
+    "fno": (32, Desk(epochs=40, train=400, width=0.5)),
+    "galerkin": (16, Desk(epochs=60, width=0.5)),
+    "transolver": (16, Desk(epochs=60, width=0.5)),
+}
+
+
+def desk(operator: str, trained_at: int, methods: tuple[str, ...] = (), **changes: Any) -> Desk:
+    """The desk budget of an operator that the paper trains at ``trained_at``² (the finest grid, if several).
+
+    >>> desk("galerkin", 64).coarsen, desk("galerkin", 64, epochs=20).epochs
+    (4, 20)
+    """
+    grid, usual = _DESK[operator]
+    return replace(usual, methods=methods, coarsen=max(1, trained_at // grid), **changes)
 
 
 def variant(

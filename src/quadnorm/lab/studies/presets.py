@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from quadnorm.lab.studies.study import STAND_INS, Budget, Variant
+from quadnorm.lab.studies.study import STAND_INS, Budget, Study, Variant
 
 SMOKE_COARSEN = 4
 SMOKE_WIDTH = 16  # with 8 channels GroupNorm would be InstanceNorm
@@ -30,6 +30,7 @@ def desk(variant: Variant) -> Variant:
         val=min(d.val, variant.budget.val),
         test=min(d.test, variant.budget.test),
         epochs=min(d.epochs, variant.budget.epochs),
+        lr=d.lr or variant.budget.lr,
         patience=None,  # every run gets the same number of steps
         warmup=None,
     )
@@ -58,3 +59,34 @@ def _shrunk(variant: Variant, coarsen: int, params: dict[str, Any], budget: Budg
         operator_params=params,
         budget=budget,
     )
+
+
+def difference(paper: Study, small: Study) -> tuple[str, ...]:
+    """What a preset changes, in one line per kind of variant: here against the paper."""
+    lines: dict[str, list[str]] = {}
+    for there, here in zip(paper.variants, small.variants, strict=True):
+        pairs = {
+            "trained at": (_squares(here.train), _squares(there.train)),
+            "tested up to": (f"{max(here.test)}²", f"{max(there.test)}²"),
+            "samples": (here.budget.train, there.budget.train),
+            "epochs": (here.budget.epochs, there.budget.epochs),
+            "width": (here.operator_params["width"], there.operator_params["width"]),
+            "layers": (here.operator_params["layers"], there.operator_params["layers"]),
+            "learning rate": (f"{here.budget.lr:g}", f"{there.budget.lr:g}"),
+            "seeds": (len(small.seeds), len(paper.seeds)),
+        }
+        changes = [f"{what} {new} (paper: {old})" for what, (new, old) in pairs.items() if new != old]
+        left_out = [m.label for m in there.methods if m not in here.methods]
+        if left_out:
+            changes.append(f"without {', '.join(left_out)}")
+        lines.setdefault("; ".join(changes), []).append(here.name)
+    alone = len(lines) == 1
+    return tuple(
+        f"The {small.preset} preset{'' if alone else ' for ' + ', '.join(names)}: {text}."
+        for text, names in lines.items()
+        if text
+    )
+
+
+def _squares(grids: tuple[int, ...]) -> str:
+    return " and ".join(f"{n}²" for n in grids)

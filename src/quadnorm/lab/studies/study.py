@@ -69,7 +69,8 @@ class Desk:
     """How the ``desk`` preset shrinks a variant.
 
     ``coarsen`` divides every grid, so that the gap between training and test grids stays; ``width`` multiplies the
-    operator's width (kept a multiple of 8); ``methods`` names the rows that are kept, empty for all.
+    operator's width (kept a multiple of 8); ``methods`` names the rows that are kept, empty for all; ``lr`` is the
+    learning rate, None for the paper's: a short run needs a larger one.
     """
 
     epochs: int
@@ -79,6 +80,7 @@ class Desk:
     coarsen: int = 1
     width: float = 1.0
     methods: tuple[str, ...] = ()
+    lr: float | None = None
 
 
 @dataclass(frozen=True)
@@ -240,7 +242,7 @@ class Study:
         >>> v.train, v.test, v.budget.epochs, v.operator_params["width"]
         ((8,), (8, 16, 32, 64), 2, 16)
         """
-        from quadnorm.lab.studies.presets import desk, smoke
+        from quadnorm.lab.studies.presets import desk, difference, smoke
 
         if preset not in PRESETS:
             raise ValueError(unknown("preset", preset, PRESETS))
@@ -251,7 +253,8 @@ class Study:
                 f"study {self.name!r} is already at preset {self.preset!r}; take it from the catalog for {preset!r}"
             )
         scale, seeds = (smoke, 2) if preset == "smoke" else (desk, self.desk_seeds)
-        return replace(self, variants=tuple(scale(v) for v in self.variants), seeds=self.seeds[:seeds], preset=preset)
+        small = replace(self, variants=tuple(map(scale, self.variants)), seeds=self.seeds[:seeds], preset=preset)
+        return replace(small, notes=(*self.notes, *difference(self, small)))
 
 
 @dataclass(frozen=True)

@@ -338,7 +338,7 @@ STUDIES = (
                 _FOUR,
                 64,
                 _FINE,
-                desk("fno", 64, epochs=30, train=1200),
+                desk("fno", 64, epochs=12, train=1200),
                 samples=(5000, 500, 500),
             ),
         ),

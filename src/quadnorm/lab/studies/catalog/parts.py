@@ -82,9 +82,9 @@ def seeds(count: int) -> tuple[int, ...]:
 # What the desk preset gives a run. It is the same in every study of an operator, so that studies share their runs: an
 # FNO is trained at 32² whatever grid the paper trains it at, the attention models at 16², the test grids in proportion.
 _DESK = {
-    "fno": (32, Desk(epochs=40, train=400, width=0.5)),
-    "galerkin": (16, Desk(epochs=60, width=0.5)),
-    "transolver": (16, Desk(epochs=60, width=0.5)),
+    "fno": (32, Desk(epochs=30, train=400, width=0.5, lr=2e-3)),
+    "galerkin": (16, Desk(epochs=60, width=0.5, lr=2e-3)),
+    "transolver": (16, Desk(epochs=60, width=0.5, lr=2e-3)),
 }
 
 

@@ -31,6 +31,7 @@ def desk(variant: Variant) -> Variant:
         test=min(d.test, variant.budget.test),
         epochs=min(d.epochs, variant.budget.epochs),
         lr=d.lr or variant.budget.lr,
+        batch=d.batch or variant.budget.batch,
         patience=None,  # every run gets the same number of steps
         warmup=None,
     )
@@ -72,6 +73,7 @@ def difference(paper: Study, small: Study) -> tuple[str, ...]:
             "epochs": (here.budget.epochs, there.budget.epochs),
             "width": (here.operator_params["width"], there.operator_params["width"]),
             "layers": (here.operator_params["layers"], there.operator_params["layers"]),
+            "batches of": (here.budget.batch, there.budget.batch),
             "learning rate": (f"{here.budget.lr:g}", f"{there.budget.lr:g}"),
             "seeds": (len(small.seeds), len(paper.seeds)),
         }

@@ -69,8 +69,8 @@ class Desk:
     """How the ``desk`` preset shrinks a variant.
 
     ``coarsen`` divides every grid, so that the gap between training and test grids stays; ``width`` multiplies the
-    operator's width (kept a multiple of 8); ``methods`` names the rows that are kept, empty for all; ``lr`` is the
-    learning rate, None for the paper's: a short run needs a larger one.
+    operator's width (kept a multiple of 8); ``methods`` names the rows that are kept, empty for all; ``lr`` and
+    ``batch`` are the learning rate and the batch size, None for the paper's: a short run needs larger, and more, steps.
     """
 
     epochs: int
@@ -81,6 +81,7 @@ class Desk:
     width: float = 1.0
     methods: tuple[str, ...] = ()
     lr: float | None = None
+    batch: int | None = None
 
 
 @dataclass(frozen=True)

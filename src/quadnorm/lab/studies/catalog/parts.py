@@ -83,8 +83,8 @@ def seeds(count: int) -> tuple[int, ...]:
 # FNO is trained at 32² whatever grid the paper trains it at, the attention models at 16², the test grids in proportion.
 _DESK = {
     "fno": (32, Desk(epochs=30, train=400, width=0.5, lr=2e-3)),
-    "galerkin": (16, Desk(epochs=60, width=0.5, lr=2e-3)),
-    "transolver": (16, Desk(epochs=60, width=0.5, lr=2e-3)),
+    "galerkin": (16, Desk(epochs=50, width=0.5, lr=1e-3, batch=10)),
+    "transolver": (16, Desk(epochs=50, width=0.5, lr=1e-3, batch=10)),
 }
 
 

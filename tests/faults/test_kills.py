@@ -21,7 +21,7 @@ pytestmark = pytest.mark.faults
 
 def test_killed_at_random_moments_a_study_ends_the_same(tmp_path):
     """SIGKILL while it makes data, trains, evaluates and writes, half of them in the middle of a write."""
-    kills = 200 if LONG else 20
+    kills = 200 if LONG else 8
     done = subprocess.run(
         [sys.executable, "-m", "tests.lab.studies.killed", str(tmp_path), "1", str(kills)],
         cwd=ROOT,

@@ -1,5 +1,7 @@
 """Anchored PyTorch modules: the model at n0 to the last bit, the training grid's measure elsewhere."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -158,15 +160,58 @@ def test_unbatched_input_and_flattened_grids():
     z = torch.randn(3, 17, 17)
     assert torch.allclose(fixed(z), fixed(z[None])[0], atol=1e-6)
     flat = anchor(nn.GroupNorm(1, 3), (9, 9), example=torch.randn(1, 3, 81))
-    assert torch.allclose(
-        flat(z[None].flatten(2)).view(1, 3, 17, 17), anchor(nn.GroupNorm(1, 3), (9, 9))(z[None]), atol=1e-6
-    )
-    for n in (5, 33, 129):  # coarser and much finer grids are recognised too
-        far = torch.randn(1, 3, n, n)
-        expected = anchor(nn.GroupNorm(1, 3), (9, 9))(far)
-        assert torch.allclose(flat(far.flatten(2)).view_as(far), expected, atol=1e-5)
-    with pytest.raises(ValueError, match="do not make a grid with the proportions of the training grid 9×9"):
-        flat(torch.randn(1, 3, 17 * 16))
+    kept = anchor(nn.GroupNorm(1, 3), (9, 9))
+    for grid in ((5, 5), (32, 128), (27, 3)):  # the last has as many samples as the training grid
+        far = torch.randn(1, 3, *grid)
+        assert torch.allclose(flat(far.flatten(2), grid=grid).view_as(far), kept(far), atol=1e-5)
+    with pytest.raises(ValueError, match=r"4096 samples in a row do not say which grid they make .* pass grid="):
+        flat(torch.randn(1, 3, 32 * 128))
+    with pytest.raises(ValueError, match="the model runs on 32×128"):
+        flat(torch.randn(1, 3, 64 * 65), grid=(32, 128))
+
+
+def test_a_model_that_flattens_its_field_knows_the_grid():
+    """32×128 samples in a row used to be taken for 64×64."""
+    flattens = anchor(nn.Sequential(nn.Flatten(2), nn.GroupNorm(1, 3)), (8, 8), example=torch.randn(1, 3, 8, 8))
+    kept = anchor(nn.GroupNorm(1, 3), (8, 8))
+    x = torch.randn(1, 3, 32, 128)
+    assert torch.allclose(flattens(x).view_as(x), kept(x), atol=1e-5)
+    with pytest.raises(ValueError, match="pass grid="):  # the grid of the last run is forgotten
+        flattens[1](x.flatten(2))
+
+
+class Doubled(nn.Module):
+    def forward(self, p):
+        return 2 * p
+
+
+NORMS = [nn.GroupNorm(2, 4), nn.InstanceNorm2d(4, affine=True), nn.LayerNorm((4, 9, 9))]
+
+
+@pytest.mark.parametrize("norm", NORMS, ids=lambda m: type(m).__name__)
+def test_parametrized_norms_keep_their_parametrization(norm):
+    nn.init.normal_(norm.weight)
+    doubled = nn.utils.parametrize.register_parametrization(copy.deepcopy(norm), "weight", Doubled())
+    with torch.no_grad():
+        norm.weight.mul_(2)
+    x, native = torch.randn(1, 4, 17, 17), torch.randn(1, 4, 9, 9)
+    expected = anchor(norm, (9, 9), example=native, force=True)(x)
+    fixed = anchor(doubled, (9, 9), example=native, force=True)
+    assert torch.allclose(fixed(x), expected, atol=1e-5)
+    nn.utils.parametrize.remove_parametrizations(fixed, "weight")
+    assert torch.allclose(fixed(x), expected, atol=1e-5)
+
+
+def test_models_without_values():
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(2, 4))
+    fixed = anchor(model, 9)
+    assert fixed(torch.empty(1, 1, 17, 17, device="meta")).shape == (1, 4, 17, 17)
+    assert "not compared with the model" in str(fixed.anchor_report)
+    other = nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(2, 4))
+    fixed.load_state_dict(other.state_dict(), assign=True)
+    x = torch.randn(1, 1, 17, 17)
+    assert torch.equal(fixed(x), anchor(other, 9)(x))
 
 
 def test_a_mean_of_ones_own_is_recognised_by_what_it_does():

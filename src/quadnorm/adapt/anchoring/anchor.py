@@ -15,6 +15,7 @@ from quadnorm.adapt.anchoring.by_calls import with_calls
 from quadnorm.adapt.anchoring.calls import NO_SUMS, tensors
 from quadnorm.adapt.anchoring.drift import drifts, failure
 from quadnorm.adapt.anchoring.registry import Outcome, Place, apply_rule, left, rule_for
+from quadnorm.adapt.anchoring.rows import watch_grid
 from quadnorm.adapt.anchoring.torch_modules import OverGrid
 from quadnorm.adapt.anchoring.trace import Example, Trace, call, guess_examples, scratch, trace
 from quadnorm.adapt.calls.examples import Probe, make_probe
@@ -93,7 +94,8 @@ def anchor(
     example, placed, check = example_and_placement(example, sizes, placement, own_placement(model, len(sizes)))
     names = placed or names
     made, report, note, tried = examined(model, sizes, names, example, share)
-    probe = None if tried is None else _probe(model, sizes, names, tried, layout)
+    without_values = any(p.is_meta for p in model.parameters())
+    probe = None if tried is None or without_values else _probe(model, sizes, names, tried, layout)
     if probe is not None:
         made = by_calls(made, probe, report)
     if not report.changed and not report.unchanged:
@@ -215,6 +217,11 @@ def _holds(shape: Sequence[int], sizes: Shape) -> bool:
 
 def _compare(model: nn.Module, made: nn.Module, example: Example, note: str) -> str:
     a, b = (tensors(call(scratch(m), example)) for m in (model, made))
+    if any(t.is_meta for t in a):
+        return (
+            "not compared with the model, and its calls outside of modules not looked at: a model on the meta device "
+            "has no values; anchor again once it has"
+        )
     worst = 0.0
     for s, t in zip(a, b, strict=True):
         if not s.is_floating_point() or s.numel() == 0:
@@ -274,6 +281,8 @@ def _apply(
         if not isinstance(place, str) and outcome.action == "anchored" and place.measure.anchor != sizes:
             inner = f"; sees {'×'.join(map(str, place.measure.anchor))} samples in training"
         report.add(name, _kind(module), outcome.action, outcome.why + inner + also)
+    if seen is not None:
+        watch_grid(model, seen.shapes, next(iter(seen.inputs.get("", ())), ()), sizes)
     return model
 
 

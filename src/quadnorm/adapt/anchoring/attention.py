@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm.adapt.anchoring.registry import RULES, Outcome, Place, anchored, left, unchanged
-from quadnorm.adapt.anchoring.torch_modules import grid_of
+from quadnorm.adapt.anchoring.rows import RunningGrid, grid_of_row
+from quadnorm.adapt.anchoring.torch_modules import change_class
 from quadnorm.measures import Anchored
 
 
@@ -23,6 +24,7 @@ class AnchoredMultiheadAttention(nn.MultiheadAttention):
     """
 
     measure: Anchored
+    running_grid: RunningGrid | None = None
 
     def forward(
         self,
@@ -36,7 +38,7 @@ class AnchoredMultiheadAttention(nn.MultiheadAttention):
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         tokens = key.shape[1] if self.batch_first and key.ndim == 3 else key.shape[0]
-        grid = grid_of(self.measure, (tokens,))
+        grid = grid_of_row(self.measure, (tokens,), self.running_grid)
         if torch.compiler.is_compiling() or not self.measure.flat(grid):
             w = self.measure.shared_weights(grid, key.device, torch.float64).flatten()
             bias = torch.log(w * prod(self.measure.anchor)).to(query.dtype)
@@ -77,7 +79,7 @@ def attention_rule(module: Any, place: Place) -> Outcome:
         )
     if not place.moves:
         return unchanged("on cell-centred and periodic axes counting is already the integral")
-    module.__class__ = AnchoredMultiheadAttention
+    change_class(module, AnchoredMultiheadAttention)
     module.measure = Anchored(place.resolution, place.placements)
     module.register_forward_pre_hook(called)
     return anchored(module, "counting → anchored: log(n₀ w) is added to the logits of each key")

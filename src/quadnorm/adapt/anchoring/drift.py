@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from quadnorm.adapt.anchoring.rows import grid_argument
 from quadnorm.adapt.anchoring.trace import scratch
 from quadnorm.adapt.calls.drift import at_training_nodes, relative_gap
 from quadnorm.adapt.calls.examples import Probe
@@ -91,7 +92,7 @@ def drifts(model: nn.Module, anchored: nn.Module | None, probe: Probe) -> Drifts
         ways = {"as it is": gap(trial)}
         if anchored is not None:
             fixed = scratch(anchored)
-            ways["anchor"] = gap(fixed, **(options if hasattr(fixed, "layout") else {}))
+            ways["anchor"] = gap(fixed, **(options if hasattr(fixed, "layout") else grid_argument(fixed, shape)))
         extension = gap(extended, **options)
     refused = "" if extension < 1e-4 else "it could not follow what the model does with its samples"
     if not refused:

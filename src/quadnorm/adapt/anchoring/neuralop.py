@@ -20,7 +20,7 @@ except ImportError:
 
 from quadnorm.adapt.anchoring.registry import RULES, Outcome, Place, anchored, left, unchanged
 from quadnorm.adapt.anchoring.rules import STILL
-from quadnorm.adapt.anchoring.torch_modules import counts, placements, weights_of
+from quadnorm.adapt.anchoring.torch_modules import change_class, counts, placements, weights_of
 from quadnorm.measures import Anchored, placement_of, rule
 from quadnorm.measures.base import Shape
 from quadnorm.norms import make_norm
@@ -173,7 +173,7 @@ def spectral_rule(module: Any, place: Place) -> Outcome:
         Line.of(n, n_out, k, where, axis == last)
         for axis, (n, n_out, k, where) in enumerate(zip(grid, out, kept, place.placements, strict=True))
     )
-    module.__class__ = AnchoredSpectralConv
+    change_class(module, AnchoredSpectralConv)
     module.measure, module.lines = place.measure, lines
     why = "FFT → sums with the training grid's measure and period"
     if any(n % 2 for n in grid[:-1]):
@@ -220,7 +220,7 @@ def coordinates_rule(module: Any, place: Place) -> Outcome:
     if not place.moves or "endpoint" not in place.placements:
         return unchanged("its coordinates j/n are the samples' places")
     nd = isinstance(module, embeddings.GridEmbeddingND)
-    module.__class__ = AnchoredGridEmbeddingND if nd else AnchoredGridEmbedding2D
+    change_class(module, AnchoredGridEmbeddingND if nd else AnchoredGridEmbedding2D)
     module.measure = place.measure
     return anchored(module, "coordinates j/n, which move with n on these samples → those of the training grid")
 
@@ -264,9 +264,9 @@ def norm_rule(module: Any, place: Place) -> Outcome:
     if isinstance(module, normalization_layers.InstanceNorm):
         if module.kwargs.get("running_mean") is not None or not module.kwargs.get("use_input_stats", True):
             return left("uses given statistics, no spatial sum")
-        module.__class__ = AnchoredInstanceNorm
+        change_class(module, AnchoredInstanceNorm)
     else:
-        module.__class__ = AnchoredAdaIN
+        change_class(module, AnchoredAdaIN)
     module.measure = place.measure
     return anchored(module, "counting → anchored")
 

@@ -79,7 +79,7 @@ def own_measure(module: Any, place: Place) -> Outcome:
 def _swap(module: nn.Module, kind: type[nn.Module], place: Place, why: str = "counting → anchored") -> Outcome:
     if not place.moves:
         return unchanged(STILL)
-    module.__class__ = kind
+    ours.change_class(module, kind)
     module.measure = place.measure  # type: ignore[assignment]
     return anchored(module, why)
 
@@ -119,7 +119,7 @@ def layer_norm(module: Any, place: Place) -> Outcome | None:
     if not place.moves and not module.elementwise_affine:
         return unchanged(STILL + "; at other resolutions PyTorch's own norm refuses the shape")
     rms = isinstance(module, nn.RMSNorm)
-    module.__class__ = ours.AnchoredRMSNorm if rms else ours.AnchoredLayerNorm
+    ours.change_class(module, ours.AnchoredRMSNorm if rms else ours.AnchoredLayerNorm)
     module.measure, module.first_spatial = place.measure, start
     why = "counting → anchored"
     if module.elementwise_affine:

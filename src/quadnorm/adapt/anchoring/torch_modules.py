@@ -7,13 +7,13 @@ that its parameters, hooks, mode and identity stay what they are.
 
 from __future__ import annotations
 
-from math import ceil, floor, isclose, prod
-
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
+from quadnorm.adapt.anchoring.rows import RunningGrid, grid_of_row
 from quadnorm.carry.grids import carry
-from quadnorm.measures import Anchored, Measure, placement_of
+from quadnorm.measures import Anchored, Measure
 from quadnorm.measures.anchored import AnchoredAxis
 from quadnorm.measures.base import Shape
 from quadnorm.norms.kernels.core import normalize
@@ -32,62 +32,48 @@ def counts(measure: Measure, spatial: Shape) -> bool:
     return isinstance(measure, Anchored) and measure.flat(spatial)
 
 
-def grid_of(measure: Anchored, spatial: Shape) -> Shape:
-    """The grid's shape, also where a module sees all samples along one axis.
-
-    N samples in a row are taken as a grid with the training grid's proportions: intervals n−1 (samples n on
-    cell-centred, periodic and left axes) in the same ratio on all axes. That needs the number itself: a traced module
-    that sees samples in a row has one trace for each size.
-    """
-    d = len(measure.anchor)
-    if len(spatial) == d or len(spatial) != 1:
-        return spatial
-    N = spatial[0]
-    if prod(measure.anchor) == N:
-        return measure.anchor
-    ends = [-placement_of(p).more for p in placements(measure)]
-    base = [max(n - e, 1) for n, e in zip(measure.anchor, ends, strict=True)]
-    # N lies between tᵈ·Π intervals and tᵈ·Π samples, where t is the refinement.
-    bounds = [base[0] * (N / prod(sizes)) ** (1 / d) for sizes in (base, measure.anchor)]
-    for lead in range(max(1, floor(min(bounds))), ceil(max(bounds)) + 1):
-        sizes = [b * lead / base[0] + e for b, e in zip(base, ends, strict=True)]
-        whole = [round(s) for s in sizes]
-        if all(isclose(s, n, abs_tol=1e-9) for s, n in zip(sizes, whole, strict=True)) and prod(whole) == N:
-            return tuple(whole)
-    raise ValueError(
-        f"{N} samples in a row do not make a grid with the proportions of the training grid "
-        f"{'×'.join(map(str, measure.anchor))}; keep the grid's axes, as (B, C, *spatial)"
-    )
-
-
-def weights_of(measure: Anchored, spatial: Shape, x: Tensor) -> Tensor:
+def weights_of(measure: Anchored, grid: Shape, x: Tensor) -> Tensor:
     """(1, N), summing to 1."""
-    return measure.shared_weights(grid_of(measure, spatial), x.device, statistics_dtype(x)).reshape(1, -1)
+    return measure.shared_weights(grid, x.device, statistics_dtype(x)).reshape(1, -1)
+
+
+def change_class(module: nn.Module, kind: type[nn.Module]) -> None:
+    """Make the module one of class ``kind``.
+
+    A parametrized module has a class of its own, with a property for each parametrized tensor: the new class has them
+    too.
+    """
+    if parametrize.is_parametrized(module):
+        own = {name: value for name, value in vars(type(module)).items() if name not in ("__dict__", "__weakref__")}
+        kind = type(kind.__name__, (kind,), {**own, "__module__": kind.__module__, "__doc__": kind.__doc__})
+    module.__class__ = kind
 
 
 class AnchoredGroupNorm(nn.GroupNorm):
     """``nn.GroupNorm`` with mean and variance under ``measure``; (B, C, *spatial)."""
 
     measure: Anchored
+    running_grid: RunningGrid | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        spatial = tuple(x.shape[2:])
-        if not spatial or counts(self.measure, grid_of(self.measure, spatial)):
+        grid = grid_of_row(self.measure, tuple(x.shape[2:]), self.running_grid)
+        if not grid or counts(self.measure, grid):
             return super().forward(x)
-        return normalize(x, weights_of(self.measure, spatial, x), self.weight, self.bias, self.num_groups, self.eps)
+        return normalize(x, weights_of(self.measure, grid, x), self.weight, self.bias, self.num_groups, self.eps)
 
 
 class _AnchoredInstanceNorm(nn.modules.instancenorm._InstanceNorm):
     measure: Anchored
+    running_grid: RunningGrid | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         self._check_input_dim(x)  # type: ignore[no-untyped-call]
         batched = x.ndim > self._get_no_batch_dim()  # type: ignore[no-untyped-call]
-        spatial = tuple(x.shape[2:] if batched else x.shape[1:])
-        if counts(self.measure, grid_of(self.measure, spatial)):
+        grid = grid_of_row(self.measure, tuple(x.shape[2:] if batched else x.shape[1:]), self.running_grid)
+        if counts(self.measure, grid):
             return super().forward(x)
         field = x if batched else x.unsqueeze(0)
-        w = weights_of(self.measure, spatial, x)
+        w = weights_of(self.measure, grid, x)
         y = normalize(field, w, self.weight, self.bias, field.shape[1], self.eps)
         return y if batched else y.squeeze(0)
 

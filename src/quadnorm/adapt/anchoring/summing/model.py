@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from quadnorm.adapt.anchoring.rows import grid_argument
 from quadnorm.adapt.anchoring.summing import padding, products, reductions, waves  # noqa: F401  # their rows
 from quadnorm.adapt.anchoring.summing.weights import SUMS, Counted, Weighted
 from quadnorm.adapt.calls.plan import CallPlan, make_plan
@@ -92,6 +93,7 @@ class AnchoredCalls(nn.Module):
     def forward(self, *args: Any, grid: Shape | None = None, **kwargs: Any) -> Any:
         """The model's arguments on any grid; ``grid`` is needed for tokens on two or more axes."""
         shape = grid_of_inputs(args, kwargs, len(self.resolution), self.layout, grid)
+        kwargs = {**kwargs, **grid_argument(self.model, shape)}
         if shape == self.resolution:
             return self.model(*args, **kwargs)
         return run_under(self.model, Summing(self.plan(args, kwargs, shape), shape), args, kwargs, self.opaque)
@@ -103,7 +105,8 @@ class AnchoredCalls(nn.Module):
             given = mapped(lambda t: t.detach(), (args, kwargs))
 
             def at(new: Shape) -> Any:
-                return regridded(given, shape, new, self.placements, self.layout, "cubic")
+                values, options = regridded(given, shape, new, self.placements, self.layout, "cubic")
+                return values, {**options, **grid_argument(self.model, new)}
 
             self._plans[key] = make_plan(self.model, at, self.resolution, self.placements, self.opaque)[0]
         return self._plans[key]

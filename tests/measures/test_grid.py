@@ -35,7 +35,7 @@ def test_one_rule_per_axis():
     np.testing.assert_allclose(grid.weights((3, 4)), np.outer(trapezoid(3), np.full(4, 0.25)), rtol=1e-15)
     factors = grid.factors((3, 4))
     np.testing.assert_allclose(torch.outer(*factors), grid.weights((3, 4)))
-    with pytest.raises(ValueError, match="has 2 axes, got shape"):
+    with pytest.raises(ValueError, match=r"has 2 axes, got samples of shape .* one entry for each spatial axis"):
         grid.weights((3, 4, 5))
 
 

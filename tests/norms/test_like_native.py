@@ -165,17 +165,17 @@ def test_quadratures_with_equal_weights_are_accurate(kernel, measure):
 @pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.slow)])
 def test_compiled_norms_are_as_accurate_as_eager_ones(backend):
     torch._dynamo.reset()
-    layer = torch.compile(QuadNorm(2, mode="instance"), fullgraph=True, backend=backend)
-    n = 257
-    outlier, offset = torch.randn(1, 2, n, n), torch.randn(1, 2, n, n) + 1e4
+    layer = torch.compile(QuadNorm(1, mode="instance"), fullgraph=True, backend=backend)
+    n = 513
+    outlier, offset = torch.randn(1, 1, n, n), torch.randn(1, 1, n, n) + 1e4
     at = int(Grid("trapezoid").weights((n, n)).argmax())
-    outlier.view(1, 2, -1)[..., at] = 1e5
-    offset.view(1, 2, -1)[..., at] = 0
+    outlier.view(-1)[at] = 1e5
+    offset.view(-1)[at] = 0
     for x in (outlier, offset, offset + 1e5):
-        want = reference(x, trapezoid_weights((n, n)), 2)
+        want = reference(x, trapezoid_weights((n, n)), 1)
         torch.testing.assert_close(layer(x).double(), want, atol=2e-5, rtol=5e-6)
         torch.testing.assert_close(
-            torch.vmap(QuadNorm(2, mode="instance"))(x[None])[0].double(), want, atol=5e-5, rtol=1e-5
+            torch.vmap(QuadNorm(1, mode="instance"))(x[None])[0].double(), want, atol=5e-5, rtol=1e-5
         )
 
 

@@ -36,6 +36,8 @@ def test_unknown_names_suggest():
         problem("helmholz")
     with pytest.raises(TypeError, match="poisson: unknown parameter 'mode'; did you mean 'modes'"):
         problem("poisson", mode=3)
+    with pytest.raises(TypeError, match="unknown parameter 'block'; Known: decay, modes, placement"):
+        problem("poisson", block=3)
     with pytest.raises(ValueError, match="unknown placement 'endpoints'; did you mean 'endpoint'"):
         problem("poisson", placement="endpoints")
 

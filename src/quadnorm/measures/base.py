@@ -176,4 +176,7 @@ class Measure(ABC):
                 f"make a measure for the new samples, or use one that serves every resolution: Grid('trapezoid')"
             )
         if self.ndim is not None and len(shape) != self.ndim:
-            raise ValueError(f"{self!r} has {self.ndim} axes, got shape {shape} with {len(shape)}")
+            raise ValueError(
+                f"{self!r} has {self.ndim} axes, got samples of shape {shape} with {len(shape)}; give the measure, or "
+                "the resolution, one entry for each spatial axis of (B, C, *spatial), time included"
+            )

@@ -1,5 +1,6 @@
 """PDE problems: the same continuous instance at every resolution, with its node placement."""
 
+from dataclasses import fields
 from importlib import import_module
 from typing import Any
 
@@ -57,7 +58,7 @@ def problem(name: str, **parameters: Any) -> Problem:
     ``"my.py:Heat"`` is the class Heat, a :class:`Problem`, of the file my.py, which is run.
     """
     cls = problem_class(name)
-    known = cls.__dataclass_fields__
+    known = [f.name for f in fields(cls)]
     for given in parameters:
         if given not in known:
             raise TypeError(f"{cls.name}: " + unknown("parameter", given, known))

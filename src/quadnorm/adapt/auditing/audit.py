@@ -133,8 +133,11 @@ def _inputs(
     if len(shapes) != len(inputs):
         raise ValueError(f"make_input gave the same grid for different resolutions: {sorted(shapes)}")
     if len({x.shape[:2] for x in inputs.values()}) > 1:
+        shapes_given = " and ".join(str(tuple(x.shape)) for x in inputs.values())
         raise ValueError(
-            "make_input gave different batches or channels at different resolutions; expected the same fields"
+            "make_input gave different batches or channels at different resolutions; expected the same fields as "
+            f"(B, C, *spatial), got {shapes_given}; if the model takes (B, *spatial, C), wrap it in a module that "
+            "moves the axis"
         )
     return inputs, targets
 

@@ -1,17 +1,43 @@
 """The pages as a site: ``make docs``."""
 
+import os
 import re
+import sys
 from importlib.metadata import version as _version
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "2")
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "quadnorm"
 copyright = "the quadnorm developers"
 version = release = _version("quadnorm")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx.ext.viewcode"]
+extensions = [
+    "generated",  # docs/_ext: pages made of the command line, the configuration, the problems and the studies
+    "mathml",
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
 html_theme = "furo"
 html_title = "quadnorm"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_math_renderer = "mathml"
+exclude_patterns = ["_build", "_ext", "generated/**/*.ipynb"]
+suppress_warnings = [
+    "toc.empty_glob",  # results.md comes from records and may not be there
+]
+
+myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build"]
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
 
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
@@ -19,6 +45,23 @@ autodoc_default_options = {"members": True, "show-inheritance": False}
 autodoc_class_signature = "mixed"
 napoleon_google_docstring = True
 default_role = "code"
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples/gallery",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"plot_",
+    "within_subsection_order": "gallery_order.Order",
+    "copyfile_regex": r".*\.rst",
+    "download_all_examples": False,
+    "show_signature": False,
+    "show_memory": False,
+    "min_reported_time": 1,
+    "image_scrapers": ("matplotlib",),
+    "image_srcset": ["2x"],
+    "remove_config_comments": True,
+    "write_computation_times": False,
+    "plot_gallery": os.environ.get("QUADNORM_GALLERY", "1") == "1",  # 0: pages without running the scripts
+}
 
 
 def _literal(app, what, name, obj, options, lines):

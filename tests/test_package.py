@@ -43,7 +43,7 @@ def test_rooms_are_attributes_and_the_listing_is_clean():
     assert set(dir(quadnorm)) - set(quadnorm.__all__) == {"__version__", "operators", "problems"}
 
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)

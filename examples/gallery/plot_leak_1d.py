@@ -29,7 +29,7 @@ def average(measure, n):
 
 
 # %%
-# On the left the averages themselves: one of the three depends on the grid. On the right their distance from the
+# On the left the averages: equal weights move long after the other two have settled. On the right their distance from the
 # limit: equal weights are of first order in h, the other two of second.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")

@@ -18,7 +18,7 @@ temperature = 288 - 40 * torch.sin(lat)[:, None] ** 2 + 3 * torch.cos(lon)  # wa
 exact = 288 - 40 / 3  # the mean of sin² over the sphere is 1/3
 
 area = qn.LatLon("equiangular")
-print(f"mean by area weights   {float(area.integrate(temperature)):.2f}")
+print(f"mean by area weights   {float(area.integrate(temperature)) / area.total:.2f}")
 print(f"mean by equal weights  {float(temperature.mean()):.2f}")
 print(f"exact                  {exact:.2f}")
 

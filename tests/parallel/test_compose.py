@@ -176,12 +176,12 @@ def test_compiled() -> None:
 
 
 def case_page(rank: int, world: int) -> None:
-    page = (ROOT / "docs" / "scaling.md").read_text()
+    page = (ROOT / "docs" / "howto" / "scaling.md").read_text()
     code = page.split("```py\n")[1].split("```")[0]
     for line in ('dist.init_process_group("gloo")', "dist.destroy_process_group()"):  # the group is there
         assert line in code
         code = code.replace(line, "")
-    exec(compile(code, "docs/scaling.md", "exec"), {})
+    exec(compile(code, "docs/howto/scaling.md", "exec"), {})
 
 
 def test_the_page_runs() -> None:

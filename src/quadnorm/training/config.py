@@ -31,23 +31,29 @@ Resolutions = Annotated[tuple[Resolution, ...], BeforeValidator(_several)]
 class Section(BaseModel):
     """A part of a config: immutable, and a key it does not know is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
 
 class ProblemConfig(Section):
     """Where the data come from: a problem's name, its parameters and the seed of its random streams."""
 
     name: str = "darcy"
+    """A problem, `files`, or FILE.py:CLASS."""
     params: dict[str, Any] = {}
+    """Its parameters."""
     seed: Seed = 0
-    cache: bool = True  # keep solved instances on disk; problems that are read from files or cheap to draw need not
+    """Of its random streams."""
+    cache: bool = True
+    """Keep solved instances on disk; problems that are read from files or cheap to draw need not."""
 
 
 class OperatorConfig(Section):
     """The model: ``fno``, ``galerkin`` or ``transolver``, with its constructor's arguments, among them ``norm``."""
 
     name: str = "fno"
+    """`fno`, `galerkin` or `transolver`."""
     params: dict[str, Any] = {}
+    """Arguments of its constructor, among them `norm`, `measure` and `width`."""
 
     @field_validator("name")
     @classmethod
@@ -65,9 +71,13 @@ class ResolutionsConfig(Section):
     """
 
     train: Resolutions = (33,)
-    val: Resolutions | None = None  # default: the training grids; the mean over them decides
-    test: Resolutions | None = None  # default: the training grids
+    """Training grids."""
+    val: Resolutions | None = None
+    """Grids of the validation, whose mean decides; default: the training grids."""
+    test: Resolutions | None = None
+    """Grids of the test; default: the training grids."""
     per_epoch: Positive | None = None
+    """How many of the training grids an epoch visits; default: all."""
 
     @model_validator(mode="after")
     def _check(self) -> ResolutionsConfig:
@@ -89,11 +99,17 @@ class SamplesConfig(Section):
     """
 
     train: Positive = 900
+    """Training samples."""
     val: Positive = 100
+    """Validation samples."""
     test: Positive = 200
+    """Test samples."""
     train_from: Annotated[int, Field(ge=0, le=10**9)] | None = None
+    """Index of the first training sample; default: after the test and validation samples."""
     val_from: Annotated[int, Field(ge=0, le=10**9)] | None = None
+    """Index of the first validation sample; default: after the test samples."""
     test_from: Annotated[int, Field(ge=0, le=10**9)] | None = None
+    """Index of the first test sample; default: 0."""
 
     def indices(self, split: Literal["train", "val", "test"]) -> range:
         """Sample indices of a split.
@@ -121,10 +137,15 @@ class OptimiserConfig(Section):
     """AdamW, with gradients clipped to a total norm. ``lr`` unset: the paper's rate for the operator."""
 
     lr: Annotated[float, Field(gt=0)] | None = None
+    """Peak learning rate; default: 5e-4 for `fno`, 3e-4 for `galerkin` and `transolver`."""
     weight_decay: Annotated[float, Field(ge=0)] = 1e-4
+    """Decoupled weight decay."""
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
+    """Decay rates of the two moments."""
     eps: Annotated[float, Field(gt=0)] = 1e-8
+    """Added to the root of the second moment."""
     clip: Annotated[float, Field(gt=0)] | None = 1.0
+    """Largest total norm of the gradients; null: not clipped."""
 
 
 class ScheduleConfig(Section):
@@ -134,20 +155,25 @@ class ScheduleConfig(Section):
     """
 
     warmup: Annotated[float, Field(ge=0)] | None = None
+    """Epochs of linear warm-up; default: 10, at most a tenth of the run."""
     final: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of the peak rate that is left at the last step."""
 
 
 class SaveConfig(Section):
     """How often the resumable checkpoint is written: every ``epochs``, and also every ``steps`` if given."""
 
     epochs: Positive = 1
+    """Write the checkpoint every so many epochs."""
     steps: Positive | None = None
+    """Also every so many steps."""
 
 
 class ParallelConfig(Section):
     """Under ``torchrun``: how many processes share each field, cut along its first axis; the others share batches."""
 
     space: Positive = 1
+    """Processes that share each field."""
 
 
 class TrainConfig(Section):
@@ -164,17 +190,26 @@ class TrainConfig(Section):
     samples: SamplesConfig = SamplesConfig()
     optimiser: OptimiserConfig = OptimiserConfig()
     schedule: ScheduleConfig = ScheduleConfig()
-    loss: Literal["plain", "weighted"] = "plain"  # relative L²: samples counted alike, or weighted by the quadrature
+    loss: Literal["plain", "weighted"] = "plain"
+    """Relative L²: samples counted alike, or weighted by the quadrature."""
     batch: Positive = 20
+    """Samples per step."""
     epochs: Positive = 200
-    patience: Positive | None = 30  # epochs without a better validation error; null: never stop early
-    seed: Seed = 0  # initial weights and batch order
+    """Passes over the training samples, unless stopped early."""
+    patience: Positive | None = 30
+    """Epochs without a better validation error before training stops; null: never stop early."""
+    seed: Seed = 0
+    """Of the initial weights and the order of batches."""
     dtype: Literal["float32", "float64"] = "float32"
-    threads: Threads | None = None  # decides the last bits; null: as torch finds it when the run begins
+    """Precision of parameters and data."""
+    threads: Threads | None = None
+    """Threads of torch; they decide the last bits. null: as torch finds it when the run begins."""
     device: str = "cpu"
+    """Where to train: `cpu`, `cuda`, `cuda:1`."""
     save: SaveConfig = SaveConfig()
     parallel: ParallelConfig = ParallelConfig()
     tensorboard: bool = False
+    """Write event files into the run's folder."""
 
     @model_validator(mode="after")
     def _check(self) -> TrainConfig:

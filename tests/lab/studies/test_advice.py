@@ -18,7 +18,7 @@ def test_every_setting_is_answered_from_sources_that_exist():
         for item in items:
             assert set(re.findall(r"tab:[\w-]*\w", item.source)) <= set(paper_labels())
             assert set(re.findall(r"study ([\w-]*\w)", item.source)) <= set(study_names())
-            assert all((ROOT / page).exists() for page in re.findall(r"docs/[\w-]+\.md", item.source))
+            assert all((ROOT / page).exists() for page in re.findall(r"docs/[\w/-]+\.md", item.source))
 
 
 def test_the_papers_five_recommendations():

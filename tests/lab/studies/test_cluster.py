@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def scheduler(tmp_path: Path) -> Iterator[str]:
-    """``python -m distributed.cli.dask_scheduler`` and two ``dask_worker``, as docs/scaling.md says."""
+    """``python -m distributed.cli.dask_scheduler`` and two ``dask_worker``, as docs/howto/scaling.md says."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     file = tmp_path / "scheduler.json"
     worker = ["--nworkers", "1", "--nthreads", "1", "--no-dashboard", "--scheduler-file", str(file)]

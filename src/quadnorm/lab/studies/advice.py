@@ -91,13 +91,13 @@ def _measure(placement: str) -> Advice:
         return Advice(
             "the midpoint rule, which is counting",
             "at cell centres equal weights are the right ones; trapezoid weights are wrong there",
-            "docs/measures.md",
+            "docs/understand/measures.md",
             "norm='layer'   # or measure='midpoint'",
         )
     return Advice(
         f"the weights of {placement} samples",
         "trapezoid weights belong to samples that include both ends",
-        "docs/measures.md",
+        "docs/understand/measures.md",
         f"FNO(..., norm='blend:0.3', placement='{placement}')",
     )
 
@@ -108,7 +108,7 @@ def _for_trained(placement: str) -> tuple[Advice, ...]:
             Advice(
                 "run it on a mesh like those of training, interpolate the output",
                 "anchoring needs a grid; on meshes the sums of a trained model cannot be tied to one",
-                "docs/existing-models.md",
+                "docs/howto/existing-models.md",
                 "qn.at_native(model, points)",
             ),
         )
@@ -117,19 +117,19 @@ def _for_trained(placement: str) -> tuple[Advice, ...]:
         Advice(
             "audit it first: which operation moves with the grid, and by how much",
             "a norm is rarely the only sum that does: kernels and attention sum over space too",
-            "tab:error-decomp (no norm at all degrades as much), docs/existing-models.md",
+            "tab:error-decomp (no norm at all degrades as much), docs/howto/existing-models.md",
             f"qn.audit(model, make_input, [n0, 2*n0, 4*n0], placement='{placement}')",
         ),
         Advice(
             "anchor it: the same weights, every sum tied to the training grid",
             "best where the new grid carries information that the training grid lacks",
-            "study anchored-crossres, docs/existing-models.md",
+            "study anchored-crossres, docs/howto/existing-models.md",
             f"qn.anchor(model, {where})",
         ),
         Advice(
             "or run it at the training grid and interpolate the output",
             "as good on smooth outputs over nested grids, and the cheapest",
-            "study transfer-baselines, docs/existing-models.md",
+            "study transfer-baselines, docs/howto/existing-models.md",
             f"qn.at_native(model, {where})",
         ),
     )

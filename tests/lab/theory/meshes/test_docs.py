@@ -10,7 +10,7 @@ from quadnorm.lab.theory.meshes.biases import FAMILIES
 from quadnorm.lab.theory.meshes.strength import STRENGTHS, at, size_for
 from tests import ROOT
 
-PAGE = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "understand" / "theory.md").read_text(encoding="utf-8")
 SECTION = re.search(r"^## Meshes\n(.*?)(?=^## |\Z)", PAGE, flags=re.M | re.S)[1]
 
 

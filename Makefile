@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 FAULTS_MINUTES ?= 60
 EXTRAS := dev,fast,triton,mesh,bench,dist,compat
 
-.PHONY: help env test test-slow test-faults lint format demo bench docs clean
+.PHONY: help env test test-slow test-faults lint format demo bench docs pictures release-check clean
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
 
@@ -44,10 +44,17 @@ demo: $(READY)   ## the main job: train at 33², test up to 257², what each nor
 bench: $(READY)  ## every benchmark, each against named peers in the same run
 	$(BIN)/quadnorm bench all
 
-docs: $(READY)   ## the pages and the reference as a site, in out/docs
+docs: $(READY)   ## the pages, the gallery and the reference as a site, in out/docs
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
 	$(BIN)/python -m sphinx -W --keep-going -q -b html -d out/docs/.doctrees docs out/docs
 	@echo "out/docs/index.html"
+
+pictures: $(READY)  ## the pictures of the front page and the README, from out/demo if make demo has run
+	$(BIN)/python docs/pictures/draw.py $(wildcard out/demo)
+
+release-check: $(READY)  ## build sdist and wheel, check them, install them with each extra and run its commands
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[release]"
+	$(BIN)/python tests/release/check.py
 
 clean:           ## forget the environment and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage dist build

@@ -1,5 +1,6 @@
 """The pages as a site: ``make docs``."""
 
+import logging
 import os
 import re
 import sys
@@ -7,6 +8,7 @@ from importlib.metadata import version as _version
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
+logging.getLogger("skfem").setLevel(logging.WARNING)  # Sphinx would print its steps
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "quadnorm"
@@ -30,9 +32,6 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 exclude_patterns = ["_build", "_ext", "generated/**/*.ipynb"]
-suppress_warnings = [
-    "toc.empty_glob",  # results.md comes from records and may not be there
-]
 
 myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
 myst_heading_anchors = 3

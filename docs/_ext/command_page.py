@@ -11,19 +11,25 @@ from markup import code, escape, table
 def command_page() -> str:
     """Every command with its arguments, options, defaults and help."""
     import typer
+
     from quadnorm.cli.app import app
 
     root = typer.main.get_command(app)
     parts = [
         "# Command line",
-        "Generated from the commands. `quadnorm COMMAND --help` prints the same in a terminal, `quadnorm --install-completion` "
-        "sets up completion in your shell. A mistake is one line on stderr and exit code 2; Ctrl-C is 130, and what was under "
-        "way can be resumed.",
+        "Generated from the commands. `quadnorm COMMAND --help` prints the same in a terminal, `quadnorm "
+        "--install-completion` sets up completion in your shell. A mistake is one line on stderr and exit code 2; "
+        "Ctrl-C is 130, and what was under way can be resumed.",
         "## Options of every command",
-        _options(root, given_before="COMMAND"),
+        _options(root),
     ]
     for path, command in _leaves(root, ("quadnorm",)):
-        parts += [f"## {' '.join(path)}", escape(command.help or ""), f"```text\n{_usage(path, command)}\n```", _options(command)]
+        parts += [
+            f"## {' '.join(path)}",
+            escape(command.help or ""),
+            f"```text\n{_usage(path, command)}\n```",
+            _options(command),
+        ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -48,7 +54,7 @@ def _usage(path: tuple[str, ...], command: Any) -> str:
     return " ".join([*path, *words, "[OPTIONS]"])
 
 
-def _options(command: Any, given_before: str = "") -> str:
+def _options(command: Any) -> str:
     hints = get_type_hints(command.callback) if command.callback else {}
     rows = []
     for p in command.params:

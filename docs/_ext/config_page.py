@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from markup import code, escape, table
 
+HEADS = ("key", "type", "default", "meaning")
+
 
 def config_page() -> str:
     """Every key of a training config: type, default, meaning."""
@@ -14,16 +16,20 @@ def config_page() -> str:
     rows = [r for name, field in TrainConfig.model_fields.items() if not _section(field) for r in [_row(name, field)]]
     parts = [
         "# Configuration keys",
-        "Generated from the models. A run's configuration is YAML (`quadnorm train -c config.yaml`), and every key can be given on the "
-        "command line as well: `quadnorm train optimiser.lr=1e-3 epochs=50`. What was used, defaults included, stands in the run's "
-        "`config.yaml`. A key that does not exist or a value out of range is an error that names the nearest one.",
+        "Generated from the models. A run's configuration is YAML (`quadnorm train -c config.yaml`), and every key can "
+        "be given on the command line as well: `quadnorm train optimiser.lr=1e-3 epochs=50`. What was used, defaults "
+        "included, stands in the run's `config.yaml`. A key that does not exist or a value out of range is an error.",
         "## Top level",
-        table(("key", "type", "default", "meaning"), rows),
+        table(HEADS, rows),
     ]
     for name, field in TrainConfig.model_fields.items():
         if model := _section(field):
             keys = [_row(f"{name}.{key}", inner) for key, inner in model.model_fields.items()]
-            parts += [f"## {name}", escape(inspect.cleandoc(model.__doc__ or "")), table(("key", "type", "default", "meaning"), keys)]
+            parts += [
+                f"## {name}",
+                escape(inspect.cleandoc(model.__doc__ or "")),
+                table(HEADS, keys),
+            ]
     kept = ", ".join(code(c) for c in CIRCUMSTANCES)
     parts.append(f"A run that is resumed may change {kept}; everything else decides the result and must stay.")
     return "\n\n".join(parts) + "\n"

@@ -8,10 +8,10 @@ _QUOTED = re.compile(r"(``.+?``|`.+?`)")
 
 
 def escape(text: object) -> str:
-    """Text whose signs are not markup; what is quoted by backticks stays code.
+    r"""Text whose signs are not markup; what is quoted by backticks stays code.
 
-    >>> escape("a_1 < |b| and ``x*y``")
-    'a\\\\_1 \\\\< \\\\|b\\\\| and `x*y`'
+    >>> print(escape("a_1 < |b| and ``x*y``"))
+    a\_1 \< \|b\| and `x*y`
     """
     parts = _QUOTED.split(str(text))
     return "".join(f"`{p.strip('`')}`" if k % 2 else _SPECIAL.sub(r"\\\1", p) for k, p in enumerate(parts))

@@ -9,8 +9,10 @@ from markup import code, escape, table
 
 UNPICTURED = {
     "files": "Your files: `quadnorm data show FILE -o picture.png` draws them.",
-    "darcy-official": "The released files are not part of this repository; with them, `quadnorm data show darcy-official` draws samples.",
-    "darcy-neuralop": "`quadnorm data fetch darcy-neuralop` gets the files; then `quadnorm data show darcy-neuralop` draws samples.",
+    "darcy-official": "The released files are not part of this repository; with them, `quadnorm data show "
+    "darcy-official` draws samples.",
+    "darcy-neuralop": "`quadnorm data fetch darcy-neuralop` gets the files; then `quadnorm data show darcy-neuralop` "
+    "draws samples.",
 }
 SIZE = 65
 
@@ -19,12 +21,13 @@ def problem_pages(folder: Path) -> dict[str, str]:
     """Pages by file name; pictures are written into ``folder`` where they are missing."""
     from quadnorm.problems import problem_names
 
-    names = [name for name in problem_names()]
+    names = problem_names()
     pages = {f"{name}.md": problem_page(name, folder) for name in names}
     listed = "\n".join(names)
     pages["index.md"] = (
-        "# Problems\n\nEvery problem yields the same continuous instances on every grid: `problem(name).sample(range(20), resolution=33)`. "
-        "`quadnorm data list` prints the list, `quadnorm data info NAME` a card, `quadnorm data show NAME -o picture.png` a picture.\n\n"
+        "# Problems\n\nEvery problem yields the same continuous instances on every grid: "
+        "`problem(name).sample(range(20), resolution=33)`. `quadnorm data list` prints the list, `quadnorm data info "
+        "NAME` a card, `quadnorm data show NAME -o picture.png` draws samples.\n\n"
         + table(("problem", "maps", "nodes"), [_line(name) for name in names])
         + f"\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
     )
@@ -40,7 +43,11 @@ def _class(name: str) -> type:
 def _line(name: str) -> tuple[str, str, str]:
     kind = _class(name)
     maps = "your files" if name == "files" else f"{', '.join(kind.inputs)} → {', '.join(kind.outputs)}"
-    return f"[{name}]({name}.md)", escape(maps), escape(", ".join(kind.placements) if name != "files" else "as they are")
+    return (
+        f"[{name}]({name}.md)",
+        escape(maps),
+        escape(", ".join(kind.placements) if name != "files" else "as they are"),
+    )
 
 
 def problem_page(name: str, folder: Path) -> str:
@@ -56,7 +63,11 @@ def problem_page(name: str, folder: Path) -> str:
         parts.append(f"```{{image}} {picture.name}\n:alt: two samples of {name}\n```")
         parts.append(f"Drawn by `quadnorm data show {name} -n 2 -r {SIZE} -o {name}.png`.")
     rows = [(code(f.name), _default(f)) for f in fields(kind) if f.init]
-    parts += ["## Parameters", f"Given as `problem(\"{name}\", name=value)` or `problem.params.name=value`.", table(("parameter", "default"), rows)]
+    parts += [
+        "## Parameters",
+        f'Given as `problem("{name}", name=value)` or `problem.params.name=value`.',
+        table(("parameter", "default"), rows),
+    ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -72,10 +83,10 @@ def _draw(name: str, picture: Path) -> None:
 
 
 def card(text: str) -> str:
-    """A card's docstring as Markdown: each ``Word: …`` that starts a line becomes a paragraph with a bold head.
+    r"""A card's docstring as Markdown: each ``Word: …`` that starts a line becomes a paragraph with a bold head.
 
-    >>> card("u = 1.\\n\\nLaw: a\\n  line.\\nCost: none.")
-    'u = 1.\\n\\n**Law.** a line.\\n\\n**Cost.** none.'
+    >>> card("u = 1.\n\nLaw: a\n  line.\nCost: none.")
+    'u = 1.\n\n**Law.** a line.\n\n**Cost.** none.'
     """
     paragraphs: list[list[str]] = [[]]
     for line in text.splitlines():

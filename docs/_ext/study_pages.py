@@ -17,12 +17,24 @@ def study_pages(results: Path) -> dict[str, str]:
     for name in names:
         desk, paper = (estimate(study(name).at(preset)) for preset in ("desk", "paper"))
         hours = paper.minutes() / 60
-        rows.append((f"[{name}]({name}.md)", escape(study(name).title), str(desk.runs), f"{desk.minutes():.0f}", str(paper.runs), f"{hours:.0f}"))
-    computed = [(code(n), escape(derived(n).title), ", ".join(f"[{s}]({s}.md)" for s in derived(n).draws_on)) for n in derived_names()]
+        rows.append(
+            (
+                f"[{name}]({name}.md)",
+                escape(study(name).title),
+                str(desk.runs),
+                f"{desk.minutes():.0f}",
+                str(paper.runs),
+                f"{hours:.0f}",
+            )
+        )
+    computed = [
+        (code(n), escape(derived(n).title), ", ".join(f"[{s}]({s}.md)" for s in derived(n).draws_on))
+        for n in derived_names()
+    ]
     parts = [
         "# Studies",
-        "Every experiment of the paper and ours, as data. `quadnorm study run NAME --preset desk` trains and evaluates what is missing; stop and "
-        "resume at will. Times are estimates for two cores.",
+        "Every experiment of the paper and ours, as data. `quadnorm study run NAME --preset desk` trains and evaluates "
+        "what is missing; stop and resume at will. Times are estimates for two cores.",
         table(("study", "what it compares", "desk: runs", "minutes", "paper: runs", "hours"), rows),
         "## Tables computed from studies",
         table(("table", "what it shows", "from"), computed),
@@ -41,15 +53,32 @@ def study_page(name: str, measured: bool) -> str:
     parts = [f"# {name}", escape(s.title) + "."]
     if measured:
         parts.append(f"Measured: [results](../../results.md#{name}).")
-    parts += ["## What is run", table(("setting", "problem", "operator", "trained at", "tested at", "samples", "epochs"), map(_setting, s.variants))]
+    parts += [
+        "## What is run",
+        table(
+            ("setting", "problem", "operator", "trained at", "tested at", "samples", "epochs"),
+            map(_setting, s.variants),
+        ),
+    ]
     methods = {m.label: m for v in s.variants for m in v.methods}
-    parts.append(table(("row", "norm", "other settings"), [(escape(m.label), code(m.norm), _params(m.operator)) for m in methods.values()]))
+    parts.append(
+        table(
+            ("row", "norm", "other settings"),
+            [(escape(m.label), code(m.norm), _params(m.operator)) for m in methods.values()],
+        )
+    )
     if len(s.evaluations) > 1:
-        parts.append("Each model is used at other grids in these ways: " + "; ".join(escape(w.label) for w in s.evaluations) + ".")
+        parts.append(
+            "Each model is used at other grids in these ways: "
+            + "; ".join(escape(w.label) for w in s.evaluations)
+            + "."
+        )
     if s.notes:
         parts.append("\n".join(f"- {escape(note)}" for note in s.notes))
     cost = {preset: estimate(s.at(preset)) for preset in ("smoke", "desk", "paper")}
-    lines = [f"quadnorm study run {name} --preset {p:6s} # {c.runs} runs, {_time(c.minutes())}" for p, c in cost.items()]
+    lines = [
+        f"quadnorm study run {name} --preset {p:6s} # {c.runs} runs, {_time(c.minutes())}" for p, c in cost.items()
+    ]
     parts.append("```sh\n" + "\n".join([*lines, f"quadnorm study show {name} --preset desk"]) + "\n```")
     labels = dict.fromkeys([*s.tables, *(v.label for v in s.variants if v.label)])
     for label in labels:
@@ -59,7 +88,14 @@ def study_page(name: str, measured: bool) -> str:
 
 def _setting(v: object) -> tuple[str, ...]:
     grids = (", ".join(f"{n}²" for n in grid) for grid in (v.train, v.test))
-    return (escape(v.name), f"[{v.problem}](../problems/{v.problem}.md)", code(v.operator), *grids, str(v.budget.train), str(v.budget.epochs))
+    return (
+        escape(v.name),
+        f"[{v.problem}](../problems/{v.problem}.md)",
+        code(v.operator),
+        *grids,
+        str(v.budget.train),
+        str(v.budget.epochs),
+    )
 
 
 def _params(params: object) -> str:

@@ -23,7 +23,7 @@ def field(shape):
 
 
 def model(norm, measure):
-    """An FNO with weights that depend on the seed alone; its longitude coordinate, which jumps at 360°, switched off."""
+    """An FNO whose longitude coordinate, which jumps at 360°, is switched off."""
     torch.manual_seed(0)
     fno = FNO(width=8, modes=6, layers=2, norm=norm, measure=measure).eval()
     with torch.no_grad():

@@ -29,8 +29,8 @@ def average(measure, n):
 
 
 # %%
-# On the left the averages: equal weights move long after the other two have settled. On the right their distance from the
-# limit: equal weights are of first order in h, the other two of second.
+# On the left the averages: equal weights move long after the other two have settled. On the right their distance from
+# the limit: equal weights are of first order in h, the other two of second.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
 for (name, measure), mark in zip(measures.items(), "osd", strict=True):

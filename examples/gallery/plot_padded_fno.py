@@ -15,7 +15,7 @@ from torch.nn import functional as F
 import quadnorm as qn
 from quadnorm.problems import problem
 
-SAMPLES, EPOCHS = 128, 25
+SAMPLES, EPOCHS = 96, 16
 TRAIN, TEST, PAD = 33, [33, 65, 129], 9
 
 
@@ -39,7 +39,7 @@ class Spectral(nn.Module):
 class PaddedFNO(nn.Module):
     """Coordinates, padding, three layers with InstanceNorm, a pointwise head."""
 
-    def __init__(self, width=20, modes=8):
+    def __init__(self, width=16, modes=8):
         super().__init__()
         self.lift, self.norm = nn.Conv2d(3, width, 1), nn.InstanceNorm2d(width)
         self.spectral = nn.ModuleList(Spectral(width, modes) for _ in range(3))

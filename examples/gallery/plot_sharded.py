@@ -19,7 +19,7 @@ import quadnorm as qn
 # %%
 # The program that ``torchrun`` starts twice. Each rank holds its rows, and counts what it sends.
 
-PROGRAM = '''
+PROGRAM = """
 import sys
 import torch
 import torch.distributed as dist
@@ -37,7 +37,7 @@ with Traffic() as traffic:
     y = norm(rows)
 torch.save((y, traffic.bytes), f"{sys.argv[1]}/rank{rank}.pt")
 dist.destroy_process_group()
-'''
+"""
 
 with tempfile.TemporaryDirectory() as folder:
     program = Path(folder) / "program.py"

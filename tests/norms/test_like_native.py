@@ -143,7 +143,7 @@ def test_extreme_values_give_what_native_gives(kernel, mode):
 
 @pytest.mark.parametrize("measure", ["midpoint", "periodic"])
 def test_quadratures_with_equal_weights_are_accurate(kernel, measure):
-    """docs/reference/norms.md: a quadrature promises accuracy, counting promises PyTorch's own result to the last bit."""
+    """docs/reference/norms.md: a quadrature promises accuracy, counting PyTorch's own result to the last bit."""
     layer, counting = QuadNorm(4, measure=measure), QuadNorm(4, measure="counting")
     nn.init.normal_(layer.bias)
     y = layer(torch.full((1, 4, 64, 64), 60000.0))

@@ -142,6 +142,6 @@ def spread(*tensors: Tensor, group: dist.ProcessGroup) -> tuple[Tensor, ...]:
 
 
 def parts(x: Tensor, group: dist.ProcessGroup) -> Tensor:
-    """The shares of all ranks, (P, *x.shape), on every rank; each share receives its own gradient."""
+    """The shares of all ranks, ``(P, *x.shape)``, on every rank; each share receives its own gradient."""
     y: Tensor = _Parts.apply(group, x)  # type: ignore[no-untyped-call]
     return y

@@ -123,13 +123,13 @@ def _for_trained(placement: str) -> tuple[Advice, ...]:
         Advice(
             "anchor it: the same weights, every sum tied to the training grid",
             "best where the new grid carries information that the training grid lacks",
-            "study anchored-crossres, docs/howto/existing-models.md",
+            "study anchored-crossres, docs/understand/where-each-wins.md",
             f"qn.anchor(model, {where})",
         ),
         Advice(
             "or run it at the training grid and interpolate the output",
             "as good on smooth outputs over nested grids, and the cheapest",
-            "study transfer-baselines, docs/howto/existing-models.md",
+            "study transfer-baselines, docs/understand/where-each-wins.md",
             f"qn.at_native(model, {where})",
         ),
     )

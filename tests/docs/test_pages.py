@@ -1,0 +1,113 @@
+"""Generated pages say what the package says; links lead somewhere; the pictures are what their numbers draw."""
+
+import re
+import runpy
+
+import pytest
+
+from tests import ROOT
+
+GENERATED = ("generated", "gallery")
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *(p for p in sorted((ROOT / "docs").rglob("*.md")) if not set(GENERATED) & set(p.relative_to(ROOT).parts)),
+]
+
+
+@pytest.fixture
+def pages(monkeypatch):
+    """Modules of docs/_ext by name."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_ext"))
+    from importlib import import_module
+
+    return import_module
+
+
+def slug(heading: str) -> str:
+    """The anchor that GitHub and MyST give a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower().replace("`", "")).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    """Every relative link names a file of the repository, and its anchor a heading there."""
+    prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    links = re.findall(r"\]\(([^)\s]+)\)", prose) + re.findall(r'(?:src|srcset)="([^"]+)"', prose)
+    for link in links:
+        if re.match(r"[a-z]+:", link):
+            continue
+        target, _, anchor = link.partition("#")
+        path = (page.parent / target).resolve() if target else page
+        assert path.exists(), f"{page.name} links to {link}"
+        if anchor:
+            heads = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            assert anchor in map(slug, heads), f"{page.name} links to {link}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_pictures_of_a_page_are_there(page):
+    for name in re.findall(r"^```\{image\} (\S+)", page.read_text(encoding="utf-8"), flags=re.MULTILINE):
+        assert (page.parent / name).exists()
+
+
+def test_every_command_and_option_is_on_the_page(pages):
+    """Compared with the help that a terminal prints."""
+    from typer.testing import CliRunner
+
+    from quadnorm.cli.app import app
+
+    text = pages("command_page").command_page()
+    for command in (["train"], ["eval"], ["study", "run"], ["data", "show"], ["advise"]):
+        section = text[text.index(f"## quadnorm {' '.join(command)}\n") :].split("\n## ")[0]
+        shown = CliRunner().invoke(app, [*command, "--help"], terminal_width=200).output
+        for option in set(re.findall(r"--[a-z][a-z-]+", shown)) - {"--help"}:
+            assert f"`{option}`" in section, (command, option)
+    for sub in ("list", "plan", "run", "show", "pack"):
+        assert f"## quadnorm study {sub}\n" in text
+
+
+def test_every_key_is_on_the_page_with_a_meaning(pages):
+    from quadnorm.training.config import TrainConfig
+
+    text = pages("config_page").config_page()
+    for name, field in TrainConfig.model_fields.items():
+        keys = getattr(field.annotation, "model_fields", None)
+        for key in [f"{name}.{k}" for k in keys] if keys else [name]:
+            row = next(line for line in text.splitlines() if line.startswith(f"| `{key}` |"))
+            meaning = row.rstrip("| ").rpartition("|")[2].strip()
+            assert len(meaning) > 8, f"{key} has no description: a docstring below the field gives it one"
+    assert "| `schedule.final` | float ≥ 0, ≤ 1 | `0.0` |" in text
+
+
+def test_every_problem_has_a_page(pages, tmp_path, monkeypatch):
+    from quadnorm.problems import problem_names
+
+    module = pages("problem_pages")
+    monkeypatch.setattr(module, "_draw", lambda name, picture: picture.write_bytes(b""))  # drawn by the site's build
+    written = module.problem_pages(tmp_path)
+    assert set(written) == {f"{name}.md" for name in problem_names()} | {"index.md"}
+    assert "**Law.** " in written["darcy.md"]
+    assert "| `viscosity` | " in written["navier-stokes.md"]
+
+
+def test_every_study_has_a_page_with_what_the_paper_prints(pages, tmp_path):
+    from quadnorm.lab.studies import study_names
+
+    results = tmp_path / "results.md"
+    results.write_text("# Results\n\n### demo\n")
+    written = pages("study_pages").study_pages(results)
+    assert set(written) == {f"{name}.md" for name in study_names()} | {"index.md"}
+    assert "| QuadNorm | 4.35 ± 0.05 | **5.61 ± 0.14** |" in written["extreme-crossres.md"]
+    assert "results.md#demo" in written["demo.md"]
+    assert "results.md" not in written["extreme-crossres.md"]
+
+
+@pytest.mark.parametrize("name", ["transfer", "weights", "ways"])
+def test_the_pictures_are_what_the_script_draws(name, tmp_path):
+    """Shapes and numbers, not bytes: other versions of matplotlib write the same picture in other words."""
+    script = runpy.run_path(str(ROOT / "docs" / "pictures" / "draw.py"))
+    for theme in ("light", "dark"):
+        drawn = script["draw"](name, theme, tmp_path).read_text()
+        kept = (ROOT / "docs" / "pictures" / f"{name}-{theme}.svg").read_text()
+        for mark in ("<path", "<use", "#c9510c" if theme == "light" else "#f0883e"):
+            assert drawn.count(mark) == kept.count(mark)

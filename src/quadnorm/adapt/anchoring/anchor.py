@@ -264,13 +264,14 @@ def _apply(
         homes.setdefault(id(module), []).append(name)
     # Measures are read before any is set: an operator's setter also sets those of its layers.
     plan = list(model.named_modules())
+    pads = any("Padding" in type(m).__name__ for _, m in plan)
     before = {id(m): m.measure for _, m in plan if isinstance(getattr(m, "measure", None), Measure)}
     for name, module in plan:
         if only is not None and name not in only:
             if id(module) in before:
                 module.measure = before[id(module)]
             continue
-        place = _place(name, sizes, names, seen)
+        place = _place(name, sizes, names, seen, pads)
         outcome = _outcome(module, place, before)
         if outcome is None:
             continue
@@ -310,7 +311,7 @@ def _outcome(module: nn.Module, place: Place | str, before: dict[int, Measure]) 
     return apply_rule(rule, module, place)
 
 
-def _place(name: str, sizes: Shape, names: tuple[str, ...], seen: Trace | None) -> Place | str:
+def _place(name: str, sizes: Shape, names: tuple[str, ...], seen: Trace | None, pads: bool) -> Place | str:
     """Where a module stands; a string if it stands in several places at once."""
     shapes = tuple(dict.fromkeys(seen.shapes.get(name, ()))) if seen else ()
     outputs = tuple(dict.fromkeys(seen.outputs.get(name, ()))) if seen else ()
@@ -320,6 +321,9 @@ def _place(name: str, sizes: Shape, names: tuple[str, ...], seen: Trace | None) 
         many = " and ".join("×".join(map(str, g)) for g in sorted(grids))
         return f"is used on several grids in one run ({many}); one module cannot stand for both"
     grid = grids.pop() if grids else sizes
+    if pads:  # a periodic axis has ends where padding surrounds it
+        pairs = zip(names, grid, sizes, strict=True)
+        names = tuple("left" if p == "periodic" and n > n0 else p for p, n, n0 in pairs)
     return Place(name, Anchored(grid, names), sizes, names, shapes, outputs, inputs)
 
 

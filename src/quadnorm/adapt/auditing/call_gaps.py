@@ -58,7 +58,7 @@ class _Compare(Aligned):
         if (forward and result) or (inverse and not result and t.is_complex()):
             return self._spectrum(t, step, inverse)
         for dim, f in enumerate(forms):
-            if f.on_grid and t.shape[dim] == f.size(self.nodes.shape):
+            if f.on_grid and t.shape[dim] == self.nodes.size(f):
                 t = self.nodes.restrict(t, dim, f)
         return t
 
@@ -71,7 +71,7 @@ class _Compare(Aligned):
             f, last = forms[d], half and at == len(dims) - 1
             if not f.on_grid:
                 continue
-            n0, n = f.size(self.nodes.native), f.size(self.nodes.shape)
+            n0, n = f.size(self.nodes.native), self.nodes.size(f)
             t = waves.resized(t, d, n0 // 2 + 1 if last else n0, last)
             old.append(n0)
             new.append(n)

@@ -18,7 +18,7 @@ def at_training_nodes(output: Any, forms: tuple[Forms, ...], nodes: Nodes) -> li
     for t, fs in zip(tensors(output), forms, strict=True):
         y = t
         for dim, f in enumerate(fs):
-            if f.on_grid and y.shape[dim] == f.size(nodes.shape):
+            if f.on_grid and y.shape[dim] == nodes.size(f):
                 y = nodes.restrict(y, dim, f)
         results.append(y)
     return results

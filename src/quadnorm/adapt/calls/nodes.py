@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import prod
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,24 +21,40 @@ from quadnorm.measures.placement import among
 _MATRICES = TensorCache(64 * 2**20)
 
 
-def positions(placement: str, n0: int, n: int, extra: int = 0, origin: int = 0) -> np.ndarray:
-    """The places of n + ``extra`` samples as (fractional) indices into the n0 + ``extra`` samples of the training grid.
+def positions(
+    placement: str, n0: int, n: int, extra: int = 0, origin: int = 0, native_origin: int | None = None
+) -> np.ndarray:
+    """The places of n + ``extra`` samples as (fractional) indices into the samples of the training grid, which has n0.
 
-    ``origin`` samples of the ``extra`` come before the grid; beyond the grid the new spacing goes on.
+    ``origin`` samples of the ``extra`` come before the grid, on the training grid ``native_origin`` (default: as many);
+    beyond the grid the new spacing goes on.
 
     >>> positions("endpoint", 3, 5), positions("cell", 2, 4), positions("periodic", 2, 4)
     (array([0. , 0.5, 1. , 1.5, 2. ]), array([-0.25,  0.25,  0.75,  1.25]), array([0. , 0.5, 1. , 1.5]))
     """
     a, b = among(placement, n0, placement, n, np.arange(n + extra) - origin)
-    return np.asarray(a / b + origin, dtype=np.float64)
+    return np.asarray(a / b + (origin if native_origin is None else native_origin), dtype=np.float64)
+
+
+class Axis(NamedTuple):
+    """One axis of a grid: its samples, how many are padded to them, and how many of these come first."""
+
+    samples: int
+    extra: int = 0
+    origin: int = 0
+
+    @property
+    def length(self) -> int:
+        """Samples with padding."""
+        return self.samples + self.extra
 
 
 @lru_cache(maxsize=512)
-def _between(placement: str, old: int, new: int, extra: int, origin: int, wraps: bool) -> Tensor:
-    """M (new + extra, old + extra): values at the old samples to values at the new ones; exact where they coincide."""
-    at, m = positions(placement, old, new, extra, origin), old + extra
+def _between(placement: str, old: Axis, new: Axis, wraps: bool) -> Tensor:
+    """M (new, old): values at the old samples to values at the new ones; exact where they coincide."""
+    at, m = positions(placement, old.samples, new.samples, new.extra, new.origin, old.origin), old.length
     if m == 1:
-        return torch.ones(new + extra, 1, dtype=torch.float64)
+        return torch.ones(new.length, 1, dtype=torch.float64)
     if wraps:
         waves = np.exp(2j * np.pi * np.outer(at / m, np.arange(m // 2 + 1)))
         waves[:, 1 : (m + 1) // 2] *= 2
@@ -47,30 +65,59 @@ def _between(placement: str, old: int, new: int, extra: int, origin: int, wraps:
 
 
 @lru_cache(maxsize=512)
-def _selection(placement: str, old: int, new: int, extra: int, origin: int) -> Tensor | None:
+def _selection(placement: str, old: Axis, new: Axis) -> Tensor | None:
     """The old sample that each new sample is, or None if some new sample lies between."""
-    a, b = among(placement, old, placement, new, np.arange(new + extra) - origin)
-    whole = a // b + origin
-    same = (a % b == 0) & (whole >= 0) & (whole < old + extra)
+    a, b = among(placement, old.samples, placement, new.samples, np.arange(new.length) - new.origin)
+    whole = a // b + old.origin
+    same = (a % b == 0) & (whole >= 0) & (whole < old.length)
     return torch.from_numpy(np.asarray(whole, dtype=np.int64)) if same.all() else None
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """Two grids of the same domain: the training grid, and the one that is asked for."""
+    """Two grids of the same domain: the training grid, and the one that is asked for.
+
+    ``origins`` says for (axis, samples padded on the training grid) how many of these come first; ``padding`` how many
+    are padded to the new grid, and how many of them come first, where a run has shown it: the model itself pads there.
+    """
 
     native: Shape
     shape: Shape
     placements: tuple[str, ...]
-    origins: Mapping[tuple[int, int], int] = field(default_factory=dict)  # of (axis, extra samples)
+    origins: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    padding: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+
+    def extra(self, k: int, extra: int) -> int:
+        """Samples padded to axis k of the new grid where ``extra`` are padded to the training grid."""
+        return self.padding[k, extra][0] if (k, extra) in self.padding else extra
+
+    def origin(self, k: int, extra: int) -> int:
+        """How many of them come first."""
+        return self.padding[k, extra][1] if (k, extra) in self.padding else self.origins.get((k, extra), 0)
+
+    def pads(self, before: Forms, after: Forms, amounts: Sequence[int]) -> None:
+        """Note that the model pads a tensor on the new grid by ``amounts``, in the order of ``F.pad``."""
+        for at in range(len(amounts) // 2):
+            a, b = before[-1 - at], after[-1 - at]
+            if a.on_grid and b.on_grid and a.axes == b.axes and len(a.axes) == a.fold == b.fold == 1:
+                k, first, both = a.axes[0], int(amounts[2 * at]), sum(map(int, amounts[2 * at : 2 * at + 2]))
+                self.padding[k, b.extra[0]] = self.extra(k, a.extra[0]) + both, self.origin(k, a.extra[0]) + first
+
+    def lengths(self, form: Form) -> Shape:
+        """New samples along each grid axis of a form, padding included."""
+        return tuple(self.shape[k] + self.extra(k, e) for k, e in zip(form.axes, form.extra, strict=True))
+
+    def size(self, form: Form) -> int:
+        """The size of an axis on the new grid."""
+        return form.fold * prod(self.lengths(form))
 
     def carry(self, t: Tensor, dim: int, form: Form, *, wrap: bool = True) -> Tensor:
         """Axis ``dim`` of t from the training grid's samples to the new grid's."""
-        return self._taken(t, dim, form, self.native, self.shape, wrap)
+        return self._taken(t, dim, form, self._native_axes(form), self._new_axes(form), wrap)
 
     def restrict(self, t: Tensor, dim: int, form: Form, *, wrap: bool = True) -> Tensor:
         """Axis ``dim`` of t from the new grid's samples to the training grid's."""
-        return self._taken(t, dim, form, self.shape, self.native, wrap)
+        return self._taken(t, dim, form, self._new_axes(form), self._native_axes(form), wrap)
 
     def carried(self, t: Tensor, forms: Forms, *, wrap: bool = True) -> Tensor:
         """Every axis on the grid from the training grid's samples to the new grid's."""
@@ -82,31 +129,39 @@ class Nodes:
     def places(self, form: Form) -> np.ndarray:
         """Of an axis along one grid axis: its new samples as indices into its training samples."""
         (k,), (extra,) = form.axes, form.extra
-        more = form.size(self.shape) - self.shape[k]  # also where the axis is padded to a multiple of its length
-        return positions(self.placements[k], self.native[k], self.shape[k], more, self.origins.get((k, extra), 0))
+        more = self.size(form) - self.shape[k]  # also where the axis is padded to a multiple of its length
+        placed = self.placements[k], self.native[k], self.shape[k]
+        return positions(*placed, more, self.origin(k, extra), self.origins.get((k, extra), 0))
 
-    def _taken(self, t: Tensor, dim: int, form: Form, old: Shape, new: Shape, wrap: bool) -> Tensor:
-        if form.size(old) == form.size(new) and form.sizes(old) == form.sizes(new):
+    def _native_axes(self, form: Form) -> list[Axis]:
+        pairs = zip(form.axes, form.extra, strict=True)
+        return [Axis(self.native[k], e, self.origins.get((k, e), 0)) for k, e in pairs]
+
+    def _new_axes(self, form: Form) -> list[Axis]:
+        pairs = zip(form.axes, form.extra, strict=True)
+        return [Axis(self.shape[k], self.extra(k, e), self.origin(k, e)) for k, e in pairs]
+
+    def _taken(self, t: Tensor, dim: int, form: Form, old: list[Axis], new: list[Axis], wrap: bool) -> Tensor:
+        if old == new:
             return t
         dim = dim % t.ndim
-        split = (*t.shape[:dim], form.fold, *form.sizes(old), *t.shape[dim + 1 :])
+        split = (*t.shape[:dim], form.fold, *(a.length for a in old), *t.shape[dim + 1 :])
         y = t.reshape(split) if form.fold > 1 or len(form.axes) > 1 else t
         first = dim + 1 if form.fold > 1 or len(form.axes) > 1 else dim
-        for at, (k, extra) in enumerate(zip(form.axes, form.extra, strict=True), start=first):
-            if old[k] != new[k]:
-                y = self._along(y, at, k, old[k], new[k], extra, wrap)
+        for at, (k, a, b) in enumerate(zip(form.axes, old, new, strict=True), start=first):
+            if a != b:
+                y = self._along(y, at, self.placements[k], a, b, wrap)
         return y.flatten(dim, dim + len(form.axes)) if y.ndim > t.ndim else y
 
-    def _along(self, x: Tensor, dim: int, k: int, old: int, new: int, extra: int, wrap: bool) -> Tensor:
-        placed = (self.placements[k], old, new, extra, self.origins.get((k, extra), 0))
-        index = _selection(*placed)
+    def _along(self, x: Tensor, dim: int, placement: str, old: Axis, new: Axis, wrap: bool) -> Tensor:
+        index = _selection(placement, old, new)
         if index is not None:
             return x.index_select(dim, index.to(x.device))
         dtype = _matrix_dtype(x.dtype)
-        wraps = wrap and self.placements[k] == "periodic" and extra == 0
+        wraps = wrap and placement == "periodic" and old.extra == 0
         M = _MATRICES.get(
-            (placed, wraps, x.device, dtype),
-            lambda: _between(*placed, wraps).to(x.device, dtype),
+            (placement, old, new, wraps, x.device, dtype),
+            lambda: _between(placement, old, new, wraps).to(x.device, dtype),
         )
         return _mixed(x, dim, M)
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.calls.forms import Form, Forms, form, moving
+from quadnorm.adapt.calls.forms import Form, Forms, PaddedAxis, form, moving
 from quadnorm.adapt.calls.nodes import Nodes
 from quadnorm.adapt.calls.origins import origin_after
 from quadnorm.adapt.calls.trees import mapped, tensors
@@ -117,15 +117,16 @@ def make_plan(
                 "quadnorm.at_native runs it at its training grid always"
             )
     _check_order(base, others)
+    padded = padded_axes(base, others, native, tuple(refined))
     calls = []
     for k, seen in enumerate(base.calls):
-        calls.append(_call(seen, [r.calls[k] for r in others], native, tuple(refined), placements))
+        calls.append(_call(seen, [r.calls[k] for r in others], native, tuple(refined), placements, padded))
     origins: dict[tuple[int, int], int] = {}
     for call in calls:
         for key, origin in origin_after(call, origins).items():
             origins.setdefault(key, origin)
     outputs = tuple(
-        tuple(form(native, tuple(refined), n, [tuple(o)[axis] for o in moved]) for axis, n in enumerate(shape))
+        tuple(form(native, tuple(refined), n, [tuple(o)[axis] for o in moved], padded) for axis, n in enumerate(shape))
         for shape, *moved in zip(*([tuple(t.shape) for t in tensors(r.output)] for r in (base, *others)), strict=True)
     )
     jumps = any(_jumps(t, f, placements) for s, c in zip(base.calls, calls, strict=True) for t, f in _fields(s, c))
@@ -151,7 +152,29 @@ def _check_order(base: WatchedRun, others: list[WatchedRun]) -> None:
             )
 
 
-def _call(seen: Seen, others: list[Seen], native: Shape, refined: Shape, placements: tuple[str, ...]) -> Call:
+def padded_axes(base: WatchedRun, others: list[WatchedRun], native: Shape, refined: Shape) -> list[PaddedAxis]:
+    """The lengths that axes of the grid have after padding, on the training grid and refined."""
+    padded: list[PaddedAxis] = []
+    for k, seen in enumerate(base.calls):
+        if seen.name != "pad" or not seen.live[0]:
+            continue
+        runs = [r.calls[k] for r in others]
+        for dim, (n, m) in enumerate(zip(seen.given[0], seen.returned[0], strict=True)):
+            before = form(native, refined, n, [r.given[0][dim] for r in runs], padded)
+            if n != m and before.on_grid and len(before.axes) == before.fold == 1:
+                axis = before.axes[0]
+                padded.append(PaddedAxis(axis, m, runs[axis].returned[0][dim]))
+    return padded
+
+
+def _call(
+    seen: Seen,
+    others: list[Seen],
+    native: Shape,
+    refined: Shape,
+    placements: tuple[str, ...],
+    padded: list[PaddedAxis],
+) -> Call:
     def forms(shapes: tuple[Shape, ...], moved: list[tuple[Shape, ...]]) -> tuple[Forms, ...]:
         result = []
         for slot, shape in enumerate(shapes):
@@ -159,7 +182,7 @@ def _call(seen: Seen, others: list[Seen], native: Shape, refined: Shape, placeme
             if any(len(o) != len(shape) for o in others):
                 raise CannotFollowError(f"{seen.name} returns tensors of another rank on another grid")
             result.append(
-                tuple(form(native, refined, n, tuple(o[axis] for o in others)) for axis, n in enumerate(shape))
+                tuple(form(native, refined, n, tuple(o[axis] for o in others), padded) for axis, n in enumerate(shape))
             )
         return tuple(result)
 

@@ -69,11 +69,11 @@ def run_fitted(step: Step, is_live: Callable[[Tensor], bool]) -> Any:
             continue
         y = t
         for dim, f in enumerate(forms):
-            if not f.on_grid or f.size(step.nodes.shape) == f.size(step.nodes.native):
+            if not f.on_grid or step.nodes.size(f) == f.size(step.nodes.native):
                 continue
             back = dim - t.ndim
             partners = [x.shape[back] for x in live if x.ndim >= -back]
-            if partners and f.size(step.nodes.native) in partners and t.shape[dim] == f.size(step.nodes.shape):
+            if partners and f.size(step.nodes.native) in partners and t.shape[dim] == step.nodes.size(f):
                 y = step.nodes.restrict(y, dim, f, wrap=False)
         if y is not t:
             replaced[id(t)] = y

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from quadnorm.adapt.calls.live import Live, opaque_modules, without_fast_paths
 from quadnorm.adapt.calls.nodes import Nodes
 from quadnorm.adapt.calls.plan import Call, CallPlan, CannotFollowError
+from quadnorm.adapt.calls.signatures import bound
 from quadnorm.adapt.calls.table import ARITHMETIC, number_of_samples
 from quadnorm.adapt.calls.trees import mapped, tensors
 from quadnorm.adapt.calls.watch import counted
@@ -114,6 +115,8 @@ class Replay(Aligned):
         if name in ARITHMETIC:
             args = number_of_samples(call.args, args)
             kwargs = {k: number_of_samples(call.kwargs.get(k), v) for k, v in kwargs.items()}
+        if name == "pad":
+            self.nodes.pads(call.given[0], call.returned[0], bound(name, args, kwargs)["pad"])
         step = Step(call, func, args, kwargs, self.nodes, kept.row)
         if kept.constants:
             step = fields.with_native_fields(step, kept.constants)

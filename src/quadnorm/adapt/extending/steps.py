@@ -72,7 +72,7 @@ class Step:
         y = t
         for dim in dims:
             f = forms[dim]
-            if f.on_grid and y.shape[dim] == f.size(self.nodes.shape) != f.size(self.nodes.native):
+            if f.on_grid and y.shape[dim] == self.nodes.size(f) != f.size(self.nodes.native):
                 y = self.nodes.restrict(y, dim, f)
         return y
 

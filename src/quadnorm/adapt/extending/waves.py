@@ -123,7 +123,7 @@ def _replay_inverse(step: Step) -> Tensor:
     places = []
     for d, n0, n in zip(dims, native, sizes, strict=True):
         f = forms[d]
-        one = f.on_grid and len(f.axes) == 1 and n == f.size(step.nodes.shape)
+        one = f.on_grid and len(f.axes) == 1 and n == step.nodes.size(f)
         places.append(tuple(step.nodes.places(f) if one else np.arange(n) * (n0 / n)))
     return synthesised(Y, dims, native, places, half, step.given.get("norm"))
 

@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from quadnorm.adapt.anchoring.summing.weights import Weighted, nothing, register
-from quadnorm.adapt.calls.signatures import bound
 from quadnorm.adapt.extending.steps import Step, StepRow
 
 
@@ -20,34 +19,36 @@ def _pads_grid(step: Step) -> bool:
 
 def _pad(step: Step) -> Tensor:
     assert isinstance(step, Weighted)
-    g = step.given
+    g, nodes = step.given, step.nodes
     x, pads = g["input"], list(g["pad"])
     mode, value = g.get("mode", "constant"), g.get("value") or 0.0
-    forms = step.call.given[0]
     for at in range(len(pads) // 2):
-        dim = x.ndim - 1 - at
-        f = forms[dim]
-        if not (f.on_grid and len(f.axes) == 1 and f.fold == 1):
+        before, after = step.call.given[0][-1 - at], step.call.returned[0][-1 - at]
+        if not (before.on_grid and after.on_grid and len(before.axes) == before.fold == 1):
             continue
-        native = bound("pad", step.call.args, step.call.kwargs)["pad"]
-        left, right = (round(step.nodes.ratio(f.axes[0]) * native[2 * at + side]) for side in (0, 1))
-        pads[2 * at : 2 * at + 2] = [left, right]
+        k, (e0,), (e1,) = before.axes[0], before.extra, after.extra
+        first = nodes.origin(k, e1) - nodes.origin(k, e0)
+        last = nodes.extra(k, e1) - nodes.extra(k, e0) - first
+        pads[2 * at : 2 * at + 2] = [first, last]
         if mode == "constant":
-            x = _ramped(x, dim, left, right, step.nodes.ratio(f.axes[0]), value)
+            x = padded(x, x.ndim - 1 - at, first, last, nodes.placements[k], nodes.ratio(k), value)
             pads[2 * at : 2 * at + 2] = [0, 0]
     return F.pad(x, pads, mode, value) if any(pads) else x
 
 
-def _ramped(x: Tensor, dim: int, left: int, right: int, ratio: float, value: float) -> Tensor:
-    """Constant padding whose step lies between two training samples: a line over the first training spacing, which is
-    what the training grid's measure makes of it."""
+def padded(x: Tensor, dim: int, first: int, last: int, placement: str, ratio: float, value: float) -> Tensor:
+    """Constant padding by ``first`` and ``last`` samples, ``ratio`` of them per training sample.
+
+    Its step lies between two training samples: a line over the first training spacing, which is what the training
+    grid's measure makes of it. Not on cell centres, where the step is at the edge of a cell on every grid.
+    """
     parts = [x]
-    for count, edge, flip in ((left, x.narrow(dim, 0, 1), True), (right, x.narrow(dim, x.shape[dim] - 1, 1), False)):
+    for count, edge, flip in ((first, x.narrow(dim, 0, 1), True), (last, x.narrow(dim, x.shape[dim] - 1, 1), False)):
         if not count:
             continue
         j = torch.arange(1, count + 1, device=x.device, dtype=torch.float64)
-        share = (1 - j / max(ratio, 1.0)).clamp_min(0).to(x.dtype)
-        share = (share.flip(0) if flip else share).reshape([-1 if k == dim else 1 for k in range(x.ndim)])
+        share = (1 - j / max(ratio, 1.0)).clamp_min(0) * (placement != "cell")
+        share = (share.flip(0) if flip else share).to(x.dtype).reshape([-1 if k == dim else 1 for k in range(x.ndim)])
         band = value + share * (edge - value)
         parts = [band, *parts] if flip else [*parts, band]
     return torch.cat(parts, dim)

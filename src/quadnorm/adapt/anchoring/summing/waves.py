@@ -24,9 +24,9 @@ def _places(step: Weighted, form: Form, size: int) -> tuple[float, ...]:
     """New samples of an axis as indices into its training samples."""
     k, extra = form.axes[0], form.extra[0]
     nodes = step.nodes
-    origin0, origin = nodes.origins.get((k, extra), 0), nodes.origin(k, extra)
-    at = positions(nodes.placements[k], nodes.native[k], nodes.shape[k], size - nodes.shape[k], origin)
-    return tuple(at - origin + origin0)
+    placed = nodes.placements[k], nodes.native[k], nodes.shape[k]
+    origins = nodes.origin(k, extra), nodes.origins.get((k, extra), 0)
+    return tuple(positions(*placed, size - nodes.shape[k], *origins))
 
 
 def _native_lengths(step: Weighted, dims: list[int], inverse_half: bool) -> list[int]:

@@ -38,14 +38,6 @@ class Counted(Nodes):
         """Samples of padding on the new grid for ``extra`` of them on the training grid."""
         return round(self.ratio(k) * extra)
 
-    def lengths(self, form: Form) -> tuple[int, ...]:
-        """New samples along each grid axis of a form, padding included."""
-        return tuple(self.shape[k] + self.extra(k, e) for k, e in zip(form.axes, form.extra, strict=True))
-
-    def expected(self, form: Form) -> int:
-        """The new size of an axis."""
-        return form.fold * int(np.prod(self.lengths(form)))
-
     def origin(self, k: int, extra: int) -> int:
         """New samples of padding before the grid."""
         return round(self.ratio(k) * self.origins.get((k, extra), 0))
@@ -78,7 +70,7 @@ class Weighted(Step):
         forms = self.forms(t)
         total = torch.ones((), device=t.device, dtype=torch.float64 if t.dtype == torch.float64 else torch.float32)
         for d in dims:
-            if forms[d].on_grid and t.shape[d] == self.nodes.expected(forms[d]):
+            if forms[d].on_grid and t.shape[d] == self.nodes.size(forms[d]):
                 w = self.nodes.counts(forms[d], t)
                 if w is not None:
                     total = total * w.reshape([-1 if k == d else 1 for k in range(t.ndim)])

@@ -1,18 +1,25 @@
 """neuraloperator's models, against the installed package."""
 
 import contextlib
+import inspect
 import io
 import pickle
+import textwrap
 
 import pytest
 import torch
+from neuralop.layers import spectral_convolution
+from neuralop.layers.embeddings import GridEmbeddingND
 from neuralop.layers.normalization_layers import AdaIN
 from neuralop.layers.spectral_convolution import SpectralConv
 from neuralop.models import FNO, TFNO, UNO
 from torch import nn
 
-from quadnorm.adapt import anchor, convert
+from quadnorm.adapt import anchor, convert, extend
 from quadnorm.adapt.anchoring.neuralop import AnchoredSpectralConv, use_quadnorm
+from quadnorm.adapt.anchoring.neuralop.probing import probed
+from quadnorm.adapt.calls.examples import smooth_field
+from quadnorm.measures import PLACEMENTS
 from quadnorm.norms import BlendQuadNorm, QuadNorm
 from tests.adapt.fields import orders, smooth
 
@@ -127,9 +134,48 @@ def test_uno_sees_its_inner_grids():
     assert any(e.kind == "call interpolate" for e in fixed.anchor_report.left)
 
 
-def test_padding_is_listed():
-    report = anchor(made(domain_padding=0.25), 17, force=True).anchor_report
-    assert "pads round(" in report["domain_padding"].why
+@pytest.mark.parametrize("placement", ["endpoint", "left", "periodic", "cell"])
+def test_padding_by_a_share_keeps_its_domain(placement):
+    model = made(domain_padding=0.2, norm="instance_norm")
+    n, factor = (17, 3) if placement == "cell" else (17, 2)
+    fine = {"endpoint": 33, "cell": 51}.get(placement, 34)
+    at = slice(factor // 2 if placement == "cell" else 0, None, factor)
+    x0, x = (smooth_field((m, m), (placement,) * 2, 0)[None, None].float() for m in (n, fine))
+    anchored, extended = anchor(model, n, placement), extend(model, n, placement)
+    with torch.no_grad():
+        native = model(x0)
+        gaps = [((w(x)[..., at, at] - native).norm() / native.norm()).item() for w in (model, anchored, extended)]
+        assert torch.equal(anchored(x0), native)
+        assert anchored(torch.randn(1, 1, 40, 28)).shape == (1, 1, 40, 28)
+    assert gaps[1] < (0.25 if placement != "cell" else 0.6) * gaps[0]
+    assert gaps[2] < 1e-5
+    assert "length in space" in anchored.anchor_report["domain_padding"].why
+
+
+def test_what_the_layer_does_is_probed_not_presumed(monkeypatch):
+    """neuraloperator's main branch shifts the spectrum back by ifftshift: odd grids lose no wave there."""
+    source = textwrap.dedent(inspect.getsource(SpectralConv.forward))
+    changed = source.replace("out_fft = torch.fft.fftshift", "out_fft = torch.fft.ifftshift")
+    assert changed != source
+    scope = dict(vars(spectral_convolution))
+    exec(changed, scope)
+    layer = SpectralConv(4, 4, (6, 6))
+    today = probed(layer, (17, 17), (17, 17))
+    monkeypatch.setattr(SpectralConv, "forward", scope["forward"])
+    main = probed(layer, (17, 17), (17, 17))
+    assert today[0].moved
+    assert today[0].write == tuple(k - 1 for k in today[0].read)
+    assert not main[0].moved
+    assert main[0].read == today[0].read == (-3, -2, -1, 0, 1, 2)
+    model = made(norm="instance_norm")
+    assert min(orders(anchor(model, 17), (17, 33, 65), 2, dtype=torch.float32)) > 1.8
+
+
+def test_a_layer_that_does_something_else_is_left(monkeypatch):
+    forward = SpectralConv.forward
+    monkeypatch.setattr(SpectralConv, "forward", lambda s, x, output_shape=None: forward(s, x, output_shape).square())
+    report = anchor(nn.Sequential(SpectralConv(2, 2, (4, 4)), nn.GroupNorm(1, 2)), (9, 9), force=True).anchor_report
+    assert report["0"].action != "anchored"
 
 
 def test_ada_in():
@@ -152,13 +198,25 @@ def test_complex_and_half_precision_are_left_with_words():
 
 
 @pytest.mark.parametrize("placement", ["cell", "periodic"])
-def test_cell_centred_and_periodic_models_do_not_change(placement):
-    model = made(norm="instance_norm")
+def test_on_cell_centred_and_periodic_grids_nothing_moves_but_coordinates(placement):
+    model = made(norm="instance_norm", positional_embedding=None)
     fixed = anchor(model, 16, placement)
     assert not fixed.anchor_report.changed
     x = torch.randn(1, 1, 32, 32)
     with torch.no_grad():
         assert torch.equal(fixed(x), model(x))
+
+
+@pytest.mark.parametrize("placement", list(PLACEMENTS))
+def test_coordinates_of_samples_are_those_of_training(placement):
+    """A new sample halfway between two training samples has the mean of their coordinates j/n."""
+    model = GridEmbeddingND(in_channels=1, dim=1, grid_boundaries=[[0, 1]])
+    fine = {"endpoint": 17, "interior": 19, "cell": 27}.get(placement, 18)
+    fixed = anchor(nn.Sequential(model, nn.GroupNorm(1, 2)), (9,), placement, example=torch.zeros(1, 1, 9), force=True)
+    got, native = (fixed[0](torch.zeros(1, 1, n))[0, 1] for n in (fine, 9))
+    same = {"interior": slice(1, None, 2), "cell": slice(1, None, 3)}.get(placement, slice(0, None, 2))
+    assert torch.allclose(got[same], native, atol=1e-6)
+    assert torch.allclose(got.diff(), got.diff()[0].expand(fine - 1), atol=1e-6)
 
 
 def test_anchored_models_pickle():

@@ -264,7 +264,7 @@ def _apply(
         homes.setdefault(id(module), []).append(name)
     # Measures are read before any is set: an operator's setter also sets those of its layers.
     plan = list(model.named_modules())
-    pads = any("Padding" in type(m).__name__ for _, m in plan)
+    pads = any(type(m).__name__ == "DomainPadding" for _, m in plan)
     before = {id(m): m.measure for _, m in plan if isinstance(getattr(m, "measure", None), Measure)}
     for name, module in plan:
         if only is not None and name not in only:
@@ -321,9 +321,11 @@ def _place(name: str, sizes: Shape, names: tuple[str, ...], seen: Trace | None, 
         many = " and ".join("×".join(map(str, g)) for g in sorted(grids))
         return f"is used on several grids in one run ({many}); one module cannot stand for both"
     grid = grids.pop() if grids else sizes
-    if pads:  # a periodic axis has ends where padding surrounds it
-        pairs = zip(names, grid, sizes, strict=True)
-        names = tuple("left" if p == "periodic" and n > n0 else p for p, n, n0 in pairs)
+    more = [n - n0 for n, n0 in zip(grid, sizes, strict=True)]
+    if pads and any(more) and all(m >= 0 and m % 2 == 0 for m in more):  # the same number of samples on both sides
+        measure = Anchored.padded(sizes, names, [(m // 2, m // 2) for m in more])
+        names = tuple("left" if p == "periodic" else p for p in names)  # with padding around it an axis has ends
+        return Place(name, measure, sizes, names, shapes, outputs, inputs)
     return Place(name, Anchored(grid, names), sizes, names, shapes, outputs, inputs)
 
 

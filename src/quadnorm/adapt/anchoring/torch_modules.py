@@ -16,13 +16,14 @@ from quadnorm.carry.grids import carry
 from quadnorm.measures import Anchored, Measure
 from quadnorm.measures.anchored import AnchoredAxis
 from quadnorm.measures.base import Shape
+from quadnorm.measures.padded import PaddedAxis
 from quadnorm.norms.kernels.core import normalize
 from quadnorm.norms.kernels.formula import statistics_dtype
 
 
 def placements(measure: Anchored) -> tuple[str, ...]:
     """The training grid's placement on each axis."""
-    return tuple(a._placement for a in measure._axes if isinstance(a, AnchoredAxis))
+    return tuple(a._placement for a in measure._axes if isinstance(a, (AnchoredAxis, PaddedAxis)))
 
 
 def counts(measure: Measure, spatial: Shape) -> bool:

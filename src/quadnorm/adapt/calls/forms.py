@@ -59,8 +59,8 @@ def form(
 ) -> Form:
     """The form of an axis that has ``size`` on the native grid and ``sizes[k]`` when axis k alone has ``refined[k]``.
 
-    ``padded`` are the lengths that padding has been seen to make; without them a share of the samples (n + 2·round(n/4))
-    would look like any other size that moves.
+    ``padded`` are the lengths that padding has been seen to make; without them n + 2·round(n/4) would look like any
+    other size that moves.
 
     >>> form((33, 33), (65, 65), 33, (65, 33)), form((33, 33), (65, 65), 42, (42, 74)).extra
     (Form(axes=(0,), extra=(0,), fold=1, exact=True), (9,))

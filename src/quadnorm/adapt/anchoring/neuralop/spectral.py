@@ -16,6 +16,7 @@ from quadnorm.adapt.anchoring.registry import RULES, Outcome, Place, anchored, l
 from quadnorm.adapt.anchoring.rules import STILL
 from quadnorm.measures import Anchored, placement_of
 from quadnorm.measures.base import Shape
+from quadnorm.measures.padded import PaddedAxis
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,18 @@ class Line:
     placement: str
     waves: Waves
     half: bool
+    padded: PaddedAxis | None = None  # what of the input are padded samples
 
     def _turns(self, n: int, native: int) -> Tensor:
+        if self.padded is not None and native == self.padded.native:
+            return self.padded.places(n) / native
         where = placement_of(self.placement)
         return where.nodes(n) * ((native + where.more) / native)
 
     def analysis(self, n: int) -> Tensor:
         """w_j e^{−2πi k s_j}, (K, n): at n_in samples the transform as trained; waves that alias on n are left out."""
-        w = Anchored((self.n_in,), (self.placement,)).weights(n)
+        axis = self.padded or Anchored((self.n_in,), (self.placement,))
+        w = axis.weights(n)
         k = torch.tensor(self.waves.read, dtype=torch.float64)
         return torch.polar(w * (2 * k.abs() <= n)[:, None], -2 * pi * k[:, None] * self._turns(n, self.n_in))
 
@@ -142,13 +147,17 @@ def spectral_rule(module: Any, place: Place) -> Outcome:
         return unchanged(STILL)
     last = len(grid) - 1
     lines = tuple(
-        Line(n, n_out, where, w, axis == last)
-        for axis, (n, n_out, w, where) in enumerate(zip(grid, out, waves, place.placements, strict=True))
+        Line(n, n_out, where, w, axis == last, padded if isinstance(padded, PaddedAxis) else None)
+        for axis, (n, n_out, w, where, padded) in enumerate(
+            zip(grid, out, waves, place.placements, place.measure.axes(len(grid)), strict=True)
+        )
     )
     kind = module.__class__
     module.__class__ = AnchoredSpectralConv
     module.measure, module.lines = place.measure, lines
-    x = torch.randn(1, module.in_channels, *grid, generator=torch.Generator().manual_seed(0)).to(next(module.parameters()).device)
+    x = torch.randn(1, module.in_channels, *grid, generator=torch.Generator().manual_seed(0)).to(
+        next(module.parameters()).device
+    )
     with torch.no_grad():
         native, sums = kind.forward(module, x, output_shape=out), module.summed(x, out)
     if not bool((native - sums).abs().max() <= 1e-3 * native.abs().max()):

@@ -34,7 +34,7 @@ class Summing(Aligned):
 
     def __init__(self, plan: CallPlan, shape: Shape) -> None:
         open_ends = plan.jumps
-        super().__init__(plan, Counted(plan.native, shape, plan.placements, plan.origins, open_ends))
+        super().__init__(plan, Counted(plan.native, shape, plan.placements, plan.origins, open_ends=open_ends))
 
     def on_call(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         if self.count >= len(self.plan.calls) or self.plan.calls[self.count].name != name:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -21,7 +20,6 @@ def _pad(step: Step) -> Tensor:
     assert isinstance(step, Weighted)
     g, nodes = step.given, step.nodes
     x, pads = g["input"], list(g["pad"])
-    mode, value = g.get("mode", "constant"), g.get("value") or 0.0
     for at in range(len(pads) // 2):
         before, after = step.call.given[0][-1 - at], step.call.returned[0][-1 - at]
         if not (before.on_grid and after.on_grid and len(before.axes) == before.fold == 1):
@@ -30,28 +28,7 @@ def _pad(step: Step) -> Tensor:
         first = nodes.origin(k, e1) - nodes.origin(k, e0)
         last = nodes.extra(k, e1) - nodes.extra(k, e0) - first
         pads[2 * at : 2 * at + 2] = [first, last]
-        if mode == "constant":
-            x = padded(x, x.ndim - 1 - at, first, last, nodes.placements[k], nodes.ratio(k), value)
-            pads[2 * at : 2 * at + 2] = [0, 0]
-    return F.pad(x, pads, mode, value) if any(pads) else x
-
-
-def padded(x: Tensor, dim: int, first: int, last: int, placement: str, ratio: float, value: float) -> Tensor:
-    """Constant padding by ``first`` and ``last`` samples, ``ratio`` of them per training sample.
-
-    Its step lies between two training samples: a line over the first training spacing, which is what the training
-    grid's measure makes of it. Not on cell centres, where the step is at the edge of a cell on every grid.
-    """
-    parts = [x]
-    for count, edge, flip in ((first, x.narrow(dim, 0, 1), True), (last, x.narrow(dim, x.shape[dim] - 1, 1), False)):
-        if not count:
-            continue
-        j = torch.arange(1, count + 1, device=x.device, dtype=torch.float64)
-        share = (1 - j / max(ratio, 1.0)).clamp_min(0) * (placement != "cell")
-        share = (share.flip(0) if flip else share).to(x.dtype).reshape([-1 if k == dim else 1 for k in range(x.ndim)])
-        band = value + share * (edge - value)
-        parts = [band, *parts] if flip else [*parts, band]
-    return torch.cat(parts, dim)
+    return F.pad(x, pads, g.get("mode", "constant"), g.get("value"))
 
 
 register("pad", StepRow("anchored", "padding by samples → by the same length in space", _pads_grid, nothing, _pad))

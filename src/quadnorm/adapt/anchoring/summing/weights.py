@@ -14,9 +14,9 @@ from quadnorm.adapt.calls.nodes import Nodes
 from quadnorm.adapt.calls.plan import Call
 from quadnorm.adapt.extending.steps import Step, StepRow
 from quadnorm.measures import Anchored
-from quadnorm.measures.placement import PLACEMENTS
+from quadnorm.measures.padded import PaddedAxis
 
-OPEN = {"periodic": "left"}  # with padding around it an axis has ends
+OPEN = {"periodic": "left"}  # where a coordinate jumps an axis has ends
 
 
 @dataclass(frozen=True)
@@ -29,27 +29,30 @@ class Counted(Nodes):
 
     open_ends: bool = False
 
-    def ratio(self, k: int) -> float:
-        """New samples per training sample along a grid axis."""
-        more = PLACEMENTS[self.placements[k]].more
-        return (self.shape[k] + more) / max(self.native[k] + more, 1)
+    def padded(self, k: int, extra: int) -> PaddedAxis:
+        """A grid axis with ``extra`` samples padded to it on the training grid."""
+        before = self.origins.get((k, extra), 0)
+        return PaddedAxis(self.placements[k], self.native[k], before, extra - before)
 
     def extra(self, k: int, extra: int) -> int:
         """Samples of padding on the new grid for ``extra`` of them on the training grid."""
-        return round(self.ratio(k) * extra)
+        return sum(self.padded(k, extra).padding(self.shape[k]))
 
     def origin(self, k: int, extra: int) -> int:
         """New samples of padding before the grid."""
-        return round(self.ratio(k) * self.origins.get((k, extra), 0))
+        return self.padded(k, extra).padding(self.shape[k])[0]
 
     def counts(self, form: Form, like: Tensor) -> Tensor | None:
         """(size,): how many training samples each new sample stands for; None where each stands for itself."""
         axes = []
         for k, e, n in zip(form.axes, form.extra, self.lengths(form), strict=True):
-            n0, placement = self.native[k] + e, self.placements[k]
-            if e or self.open_ends:
+            n0, placement = self.native[k], self.placements[k]
+            if e > 0:
+                axes.append((n0 + e) * self.padded(k, e).weights(n))
+                continue
+            if self.open_ends:
                 placement = OPEN.get(placement, placement)
-            axes.append(n0 * Anchored((n0,), (placement,)).weights(n))
+            axes.append((n0 + e) * Anchored((n0 + e,), (placement,)).weights(n))
         if all(bool((w == 1).all()) for w in axes):
             return None
         w = axes[0]

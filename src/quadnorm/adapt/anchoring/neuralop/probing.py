@@ -99,13 +99,14 @@ def _wave(layer: Any, grid: Shape, out: Shape, at: tuple[int, ...]) -> Tensor:
 
     def unit(z: Tensor) -> Tensor:
         y = torch.zeros_like(z[:, :1])
-        y[(slice(None), 0, *at)] = torch.tensor([1, 1j], dtype=y.dtype, device=y.device)
+        y.movedim(0, -1)[(0, *at)] = torch.tensor([1, 1j], dtype=y.dtype, device=y.device)
         return y
 
     y = _run(layer, torch.zeros(2, 1, *grid, device=_device(layer)), out, unit)[:, 0].double()
     # Re c·e^{iks} for c = 1 and i: the wave itself is y₁ − i y₂.
     scale = float(prod(out)) ** (POWER[layer.fft_norm] - 1)
-    return torch.fft.fftn(torch.complex(y[0], -y[1])) * scale
+    spectrum: Tensor = torch.fft.fftn(torch.complex(y[0], -y[1])) * scale
+    return spectrum
 
 
 def _written(

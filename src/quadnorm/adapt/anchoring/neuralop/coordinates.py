@@ -9,6 +9,7 @@ from neuralop.layers import embeddings
 from torch import nn
 
 from quadnorm.adapt.anchoring.registry import RULES, Outcome, Place, anchored, unchanged
+from quadnorm.adapt.anchoring.torch_modules import change_class
 from quadnorm.adapt.calls.nodes import positions
 from quadnorm.measures.base import Shape
 
@@ -44,7 +45,7 @@ def coordinates_rule(module: Any, place: Place) -> Outcome:
     if all(p in ("left", "periodic") for p in place.placements):
         return unchanged("its coordinates j/n are the samples' places")
     nd = isinstance(module, embeddings.GridEmbeddingND)
-    module.__class__ = AnchoredGridEmbeddingND if nd else AnchoredGridEmbedding2D
+    change_class(module, AnchoredGridEmbeddingND if nd else AnchoredGridEmbedding2D)
     module.native, module.placements = place.resolution, place.placements
     return anchored(module, "coordinates j/n, which move with n on these samples → those of the training grid")
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from quadnorm.adapt.anchoring.registry import RULES, Outcome, Place, anchored, left, unchanged
 from quadnorm.adapt.anchoring.rules import STILL
-from quadnorm.adapt.anchoring.torch_modules import counts, weights_of
+from quadnorm.adapt.anchoring.torch_modules import change_class, counts, weights_of
 from quadnorm.measures import Anchored
 from quadnorm.norms.kernels.core import normalize
 
@@ -51,9 +51,9 @@ def norm_rule(module: Any, place: Place) -> Outcome:
     if isinstance(module, normalization_layers.InstanceNorm):
         if module.kwargs.get("running_mean") is not None or not module.kwargs.get("use_input_stats", True):
             return left("uses given statistics, no spatial sum")
-        module.__class__ = AnchoredInstanceNorm
+        change_class(module, AnchoredInstanceNorm)
     else:
-        module.__class__ = AnchoredAdaIN
+        change_class(module, AnchoredAdaIN)
     module.measure = place.measure
     return anchored(module, "counting → anchored")
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from quadnorm.adapt.anchoring.registry import RULES, Outcome, Place, anchored
+from quadnorm.adapt.anchoring.torch_modules import change_class
 from quadnorm.measures.base import Shape
 from quadnorm.measures.padded import PaddedAxis
 
@@ -50,7 +51,7 @@ class AnchoredDomainPadding(padding.DomainPadding):
 def padding_rule(module: Any, place: Place) -> Outcome:
     """Anchor ``DomainPadding``."""
     share = module.domain_padding
-    module.__class__ = AnchoredDomainPadding
+    change_class(module, AnchoredDomainPadding)
     module.native, module.placements = place.resolution, place.placements
     return anchored(module, f"padding by round({share}·n) samples → by the training grid's length in space")
 

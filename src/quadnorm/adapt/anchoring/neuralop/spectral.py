@@ -14,6 +14,7 @@ from torch import Tensor
 from quadnorm.adapt.anchoring.neuralop.probing import POWER, Waves, probed
 from quadnorm.adapt.anchoring.registry import RULES, Outcome, Place, anchored, left, unchanged
 from quadnorm.adapt.anchoring.rules import STILL
+from quadnorm.adapt.anchoring.torch_modules import change_class
 from quadnorm.measures import Anchored, placement_of
 from quadnorm.measures.base import Shape
 from quadnorm.measures.padded import PaddedAxis
@@ -153,7 +154,7 @@ def spectral_rule(module: Any, place: Place) -> Outcome:
         )
     )
     kind = module.__class__
-    module.__class__ = AnchoredSpectralConv
+    change_class(module, AnchoredSpectralConv)
     module.measure, module.lines = place.measure, lines
     x = torch.randn(1, module.in_channels, *grid, generator=torch.Generator().manual_seed(0)).to(
         next(module.parameters()).device

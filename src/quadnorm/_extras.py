@@ -44,4 +44,4 @@ def missing_module(error: ModuleNotFoundError) -> str | None:
 
 def advised(message: str) -> str:
     """A message with its advice to install an extra in the form that works here."""
-    return _ADVICE.sub(lambda found: install(found[1]), message)
+    return _ADVICE.sub(lambda match: install(match[1]), message)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
+from quadnorm.adapt.anchoring.registry import Outcome, left
 from quadnorm.adapt.anchoring.rules import take_hooks
 from quadnorm.adapt.models import check_module, copied, replaced
 from quadnorm.adapt.report import AnchorReport
@@ -19,9 +21,8 @@ from quadnorm.norms.factory import parse
 from quadnorm.norms.quad import QuadNorm
 
 TOKEN = (
-    "normalizes each point over its own channels, no spatial average; pass grid=(n, …) for tokens (B, N, C) if "
-    "it should "
-    "become a spatial norm, which changes what the layer means"
+    "normalizes each point over its own channels, no spatial average; pass grid=(n, …) for tokens (B, N, C) if it "
+    "should become a spatial norm, which changes what the layer means"
 )
 
 
@@ -90,30 +91,30 @@ def convert(
     <class 'torch.nn.modules.normalization.GroupNorm'>
     """
     check_module(model, "convert")
-    made = model if inplace else copied(model)
+    converted = model if inplace else copied(model)
     report = Conversion("")
     report._before = []
     homes: dict[int, list[str]] = {}
-    for name, module in made.named_modules(remove_duplicate=False):
+    for name, module in converted.named_modules(remove_duplicate=False):
         homes.setdefault(id(module), []).append(name)
-    for name, module in list(made.named_modules()):
-        found = describe_norm(module, grid, _channels_around(made, name))
-        if found is None:
+    for name, module in list(converted.named_modules()):
+        norm = describe_norm(module, grid, _channels_around(converted, name))
+        if norm is None:
             continue
         kind, paths = type(module).__name__, homes[id(module)]
         also = f" (the same module as {', '.join(paths[1:])})" if len(paths) > 1 else ""
-        if isinstance(found, str):
-            report.add(name, kind, "left", found + also)
+        if isinstance(norm, Outcome):
+            report.add(name, kind, norm.action, norm.why + also)
             continue
-        channels, layout, note = found
-        groups = groups_of(module, channels)
-        new = _build(to, channels, layout, module, measure, groups)
+        groups = groups_of(module, norm.channels)
+        new = _build(to, norm.channels, norm.layout, module, measure, groups)
         take_hooks(new, module)
         _give_parameters(module, new)
         new.train(module.training)
-        made = replaced(made, paths, new)
+        converted = replaced(converted, paths, new)
         report._before.append((paths, module, new))
-        report.add(name, kind, "converted", f"→ {type(new).__name__}{_pattern(new, groups, channels)}{note}{also}")
+        what = f"→ {type(new).__name__}{_pattern(new, groups, norm.channels)}{norm.remark}{also}"
+        report.add(name, kind, "converted", what)
     n, m = len(report.changed), len(report.left)
     word = to if isinstance(to, str) else getattr(to, "__name__", repr(to))
     report.title = f"converted to {word}: {n} norm{'s' * (n != 1)} changed, {m} left"
@@ -122,7 +123,7 @@ def convert(
             "found no norm to convert in the model; functional calls (F.layer_norm, …) and norms of unknown "
             "classes cannot be seen"
         )
-    return made, report
+    return converted, report
 
 
 def _channels_around(model: nn.Module, name: str) -> int | None:
@@ -135,32 +136,42 @@ def _channels_around(model: nn.Module, name: str) -> int | None:
     return None
 
 
+@dataclass(frozen=True)
+class SwappableNorm:
+    """A norm that can be swapped: its channels, where they are, and a remark for the report."""
+
+    channels: int
+    layout: Any
+    remark: str = ""
+
+
 def describe_norm(
     module: nn.Module, grid: Sequence[int] | None, around: int | None = None
-) -> tuple[int, Any, str] | str | None:
-    """Channels, layout and a remark for a norm that can be swapped; a reason if it is left; None if it is no norm."""
+) -> SwappableNorm | Outcome | None:
+    """What is known of a norm; the outcome "left" and why if it cannot be swapped; None if the module is no norm."""
     m: Any = module
     if isinstance(m, nn.GroupNorm):
-        return m.num_channels, "first", ""
+        return SwappableNorm(m.num_channels, "first")
     if isinstance(m, (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)):
-        note = "; its running statistics are dropped" if m.track_running_stats else ""
-        return m.num_features, "first", note
+        remark = "; its running statistics are dropped" if m.track_running_stats else ""
+        return SwappableNorm(m.num_features, "first", remark)
     if isinstance(m, (TokenNorm, nn.LayerNorm)):
         return _layer_norm(m, grid)
     if isinstance(m, (CountingNorm, QuadNorm)):
-        return m.num_features, m.layout, ""
+        return SwappableNorm(m.num_features, m.layout)
     if isinstance(m, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)):
-        return "statistics over the batch: a spatial norm has none; replace it by hand if you want that"
+        return left("statistics over the batch: a spatial norm has none; replace it by hand if you want that")
     if isinstance(m, nn.RMSNorm):
-        return TOKEN if len(m.normalized_shape) == 1 else "scales per sample of a fixed grid; cannot move to another"
+        pointwise = len(m.normalized_shape) == 1
+        return left(TOKEN if pointwise else "scales per sample of a fixed grid; cannot move to another")
     if type(m).__name__ == "InstanceNorm" and type(m).__module__.startswith("neuralop."):
         if around is None or m.kwargs.get("weight") is not None:
-            return (
+            return left(
                 "does not say how many channels it has; "
                 "make the model with quadnorm.adapt.anchoring.neuralop.use_quadnorm()"
             )
-        return around, "first", ""
-    return "a norm that this does not know" if _named_norm(m) else None
+        return SwappableNorm(around, "first")
+    return left("a norm that this does not know") if _named_norm(m) else None
 
 
 def groups_of(module: nn.Module, channels: int) -> int | None:
@@ -220,21 +231,20 @@ def _named_norm(module: nn.Module) -> bool:
     return leaf and type(module).__name__.lower().endswith("norm") and not isinstance(module, NoNorm)
 
 
-def _layer_norm(m: Any, grid: Sequence[int] | None) -> tuple[int, Any, str] | str:
+def _layer_norm(m: Any, grid: Sequence[int] | None) -> SwappableNorm | Outcome:
+    pointwise = isinstance(m, TokenNorm) or len(m.normalized_shape) == 1
+    if pointwise and grid is None:
+        return left(TOKEN)
     if isinstance(m, TokenNorm):
-        return (
-            TOKEN if grid is None else (m.num_features, m.layout, "; token-wise before, spatial now: another meaning")
-        )
-    shape = tuple(m.normalized_shape)
-    if len(shape) == 1:
-        if grid is None:
-            return TOKEN
-        return shape[0], tuple(grid), "; token-wise before, spatial now: the layer means something else"
-    if m.elementwise_affine:
-        constant = all(_constant(p) for p in (m.weight, m.bias) if p is not None)
-        note = "" if constant else "; γ and β varied over the grid, their means over space were kept"
-        return shape[0], "first", note
-    return shape[0], "first", ""
+        return SwappableNorm(m.num_features, m.layout, "; token-wise before, spatial now: another meaning")
+    channels = m.normalized_shape[0]
+    if pointwise:
+        remark = "; token-wise before, spatial now: the layer means something else"
+        return SwappableNorm(channels, tuple(grid or ()), remark)
+    constant = all(_constant(p) for p in (m.weight, m.bias) if p is not None)
+    return SwappableNorm(
+        channels, "first", "" if constant else "; γ and β varied over the grid, their means over space were kept"
+    )
 
 
 def _constant(p: torch.Tensor) -> bool:

@@ -93,11 +93,11 @@ def _placements(model: nn.Module, placement: str | Sequence[str] | None, d: int)
             )
         return placements_per_axis(next(iter(own)) if own else "endpoint", d)
     names = placements_per_axis(placement, d)
-    for said in own:
-        if set(names) != {said}:
+    for own_placement in own:
+        if set(names) != {own_placement}:
             raise ValueError(
-                f"placement={placement!r}, but the model says that its samples are {said!r}"
-                f" ({own[said] or type(model).__name__}.placement); one of the two is wrong"
+                f"placement={placement!r}, but the model says that its samples are {own_placement!r}"
+                f" ({own[own_placement] or type(model).__name__}.placement); one of the two is wrong"
             )
     return names
 

@@ -71,9 +71,9 @@ def example_and_placement(
     wanted = tuple(sizes)
 
     def at(shape: tuple[int, ...]) -> Any:
-        made = make(shape[0] if len(set(shape)) == 1 else shape)
-        pair = isinstance(made, tuple) and len(made) == 2 and all(isinstance(t, Tensor) for t in made)
-        return made[0] if pair else made
+        sample = make(shape[0] if len(set(shape)) == 1 else shape)
+        pair = isinstance(sample, tuple) and len(sample) == 2 and all(isinstance(t, Tensor) for t in sample)
+        return sample[0] if pair else sample
 
     native = at(wanted)
     check = None

@@ -29,9 +29,9 @@ class GridCheck:
     def __str__(self) -> str:
         ranked = sorted(self.residuals.items(), key=lambda kv: kv[1])
         first, second = ranked[0], ranked[1]
-        words = f"samples look {', '.join(self.placement)} (mismatch {first[1]:.1e}"
-        words += f", next best {', '.join(second[0])} {second[1]:.1e})"
-        return words if self.sure else words + "; the data does not tell them apart"
+        summary = f"samples look {', '.join(self.placement)} (mismatch {first[1]:.1e}"
+        summary += f", next best {', '.join(second[0])} {second[1]:.1e})"
+        return summary if self.sure else summary + "; the data does not tell them apart"
 
 
 def check_grid(
@@ -61,7 +61,7 @@ def check_grid(
     n, m = tuple(coarse.shape[-d:]), tuple(fine.shape[-d:])
     if any(a >= b or a < 4 for a, b in zip(n, m, strict=True)):
         raise ValueError(f"the first grid must be coarser on every axis, with 4 samples or more, got {n} and {m}")
-    said = None if declared is None else placements_per_axis(declared, d)
+    expected = None if declared is None else placements_per_axis(declared, d)
     c, f = coarse.detach().double(), fine.detach().double()
     scale = torch.maximum((c - c.mean()).norm(), 1e-6 * c.norm()).clamp_min(1e-300)
     residuals: dict[tuple[str, ...], float] = {}
@@ -69,11 +69,11 @@ def check_grid(
         residuals[names] = ((carry(f, n, names) - c).norm() / scale).item()
     ranked = sorted(residuals, key=residuals.__getitem__)
     sure = residuals[ranked[1]] > max(3 * residuals[ranked[0]], 1e-6)  # below lies rounding of float32 data
-    found = tuple("periodic" if p == "left" and _closes(f, axis) else p for axis, p in enumerate(ranked[0], start=-d))
-    result = GridCheck(found, residuals, sure)
-    if said is not None and sure and _nodes(said) != _nodes(found):
+    best = tuple("periodic" if p == "left" and _closes(f, axis) else p for axis, p in enumerate(ranked[0], start=-d))
+    result = GridCheck(best, residuals, sure)
+    if expected is not None and sure and _nodes(expected) != _nodes(best):
         warnings.warn(
-            f"the data is declared {', '.join(said)}, but {result}; sums with the declared placement would be wrong",
+            f"the data is declared {', '.join(expected)}, but {result}; sums with that placement would be wrong",
             UserWarning,
             stacklevel=2,
         )

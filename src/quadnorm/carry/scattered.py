@@ -94,8 +94,7 @@ class AtNativePoints(nn.Module):
         if x.ndim != 3 or r.ndim != 2 or x.shape[1] != r.shape[0]:
             raise ValueError(
                 f"expected x (B, M, C) and coordinates (M, d) of the same points for all samples, got "
-                f"{tuple(x.shape)} and "
-                f"{tuple(r.shape)}"
+                f"{tuple(x.shape)} and {tuple(r.shape)}"
             )
         native = {} if self.weights is None else {"weights": self.weights}
         y = self.model(_apply(x, r, self.points), coordinates=self.points, **native, **options)

@@ -87,31 +87,31 @@ def study_progress(s: Any, out: Path) -> Iterator[Callable[[str, float, float], 
                 if done:
                     show("epochs", done, sum(t.epochs for t in todo))
 
-        def tell(what: str, done: float, of: float) -> None:
+        def on_progress(what: str, done: float, of: float) -> None:
             if what == "runs" and not sys.stderr.isatty():
-                _say_run(todo, out, said, int(done), int(of))
+                _say_run(todo, out, reported_keys, int(done), int(of))
             else:
                 show(what, done, of)
 
-        said: set[str] = set()
+        reported_keys: set[str] = set()
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
         try:
-            yield tell
+            yield on_progress
         finally:
             stop.set()
             watcher.join()
 
 
-def _say_run(todo: Sequence[Any], out: Path, said: set[str], done: int, of: int) -> None:
+def _say_run(todo: Sequence[Any], out: Path, reported_keys: set[str], done: int, of: int) -> None:
     """A line for each run that has ended since the last: its key and its best validation error."""
     from quadnorm.lab.studies.records import folder_of
 
     for task in todo:
         folder = folder_of(out, task)
-        if task.key in said or not (folder / "record.json").is_file():
+        if task.key in reported_keys or not (folder / "record.json").is_file():
             continue
-        said.add(task.key)
+        reported_keys.add(task.key)
         best = best_error(folder / "metrics.jsonl")
         error = "" if best is None else f", best validation error {100 * best:.2f} %"
         note(f"run {done} of {of}: {task.key}{error}")

@@ -103,9 +103,9 @@ def run(
         start_again(s, out)
     _announce(s, out, workers)
     with stoppable(f"stopped; run it again to go on with the records in {out}"), study_progress(s, out) as on_progress:
-        done = run_study(s, out, workers=workers, scheduler=scheduler, use_dask=use_dask, told=on_progress)
+        done = run_study(s, out, workers=workers, scheduler=scheduler, use_dask=use_dask, on_progress=on_progress)
     _show(s, out, allow_mixed)
-    say(f"{len(done.ran)} runs done, {len(done.found)} were there, {len(done.diverged)} diverged; records in {out}")
+    say(f"{len(done.ran)} runs done, {len(done.existing)} were there, {len(done.diverged)} diverged; records in {out}")
 
 
 @app.command()

@@ -75,8 +75,8 @@ def _overwrite(block: FNOBlock, v: Tensor, strips: Strips) -> None:
         t = part if t is None else t + part
     assert t is not None
     modes = complex_modes(t, layer.modes)
-    made = torch.bmm(modes.flatten(0, -3), layer.full_weight()).view(*layer.modes.shape, 1, -1)
-    t = with_constant(from_modes(made.real, made.imag, layer.modes), block.pointwise.bias)
+    mixed = torch.bmm(modes.flatten(0, -3), layer.full_weight()).view(*layer.modes.shape, 1, -1)
+    t = with_constant(from_modes(mixed.real, mixed.imag, layer.modes), block.pointwise.bias)
 
     def linear(s: slice) -> Tensor:
         """K v + W v + b on a strip, (1, C, rows, …)."""

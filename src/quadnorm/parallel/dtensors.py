@@ -74,18 +74,20 @@ def _check(split: Split, x: DTensor, first: int, ndim: int) -> None:
     names = x.device_mesh.mesh_dim_names
     mine = None if split.mesh is None else split.mesh.mesh_dim_names
     axes = {first + a for a in split._axes(ndim)}
-    found: dict[int, int] = {}
+    mesh_dims: dict[int, int] = {}
     for k, p in enumerate(x.placements):
         if isinstance(p, Shard) and p.dim in axes:
-            found[p.dim] = k
+            mesh_dims[p.dim] = k
         elif not (isinstance(p, Replicate) or (isinstance(p, Shard) and p.dim == 0)):
             raise ValueError(
                 f"a DTensor placed {tuple(x.placements)} cannot be taken: along space it must be cut by Shard"
             )
-    if set(found) != axes:
+    if set(mesh_dims) != axes:
         raise ValueError(
             f"the model is split along dimension{'s' * (len(axes) > 1)} {sorted(axes)} of its input, the DTensor has "
             f"the placements {tuple(x.placements)}; use distribute_tensor(x, mesh, [Shard({min(axes)})])"
         )
-    if names is not None and mine is not None and any(names[k] not in mine for k in found.values()):
-        raise ValueError(f"the DTensor is cut over {[names[k] for k in found.values()]}, the model over {list(mine)}")
+    if names is not None and mine is not None and any(names[k] not in mine for k in mesh_dims.values()):
+        raise ValueError(
+            f"the DTensor is cut over {[names[k] for k in mesh_dims.values()]}, the model over {list(mine)}"
+        )

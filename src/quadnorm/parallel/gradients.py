@@ -22,18 +22,18 @@ def shared_parameters(unit: nn.Module) -> Owned:
     A module says in ``complete`` which of its parameters get whole gradients by themselves: kernels of modes and the
     norms' γ and β, whose sums over space are exchanged anyway.
     """
-    found: Owned = []
+    parameters: Owned = []
 
     def visit(module: nn.Module, done: frozenset[str]) -> None:
         own = {*getattr(module, "complete", ()), *done} if hasattr(module, "_split") else set(done)
-        found.extend((module, name) for name in module._parameters if name not in own)
+        parameters.extend((module, name) for name in module._parameters if name not in own)
         for name, child in module.named_children():
             if isinstance(child, FSDPModule) and hasattr(child, "_split"):
                 continue  # a unit of its own, whose parameters are not here yet
             visit(child, frozenset(p.removeprefix(f"{name}.") for p in own if p.startswith(f"{name}.")))
 
     visit(unit, frozenset())
-    return found
+    return parameters
 
 
 @contextmanager

@@ -33,10 +33,10 @@ class FNOOnShards(FNO):
             return super().forward(x)
         shape, m = grid_shape(x, self.in_channels, self.dim), self._measure
         share = m.alpha if isinstance(m, Blend) else 0.0
-        found, options = given_here(self, x.flatten(2), shape, weights, mask, share)
-        v = self.lifted(without_absent(x.flatten(2), found.weights).view(x.shape), shape)
+        here, options = given_here(self, x.flatten(2), shape, weights, mask, share)
+        v = self.lifted(without_absent(x.flatten(2), here.weights).view(x.shape), shape)
         for block in self.blocks:
-            v = block(v, shape, found.weights, options)
+            v = block(v, shape, here.weights, options)
         y: Tensor = self.head(v)
         return y.view(x.shape[0], self.out_channels, *shape)
 
@@ -113,15 +113,15 @@ def samples_here(model: Any, x: Tensor, coordinates: Any, weights: Any, mask: An
         places = measure.local_places(m, model.placement, part, x.device, x.dtype)[None]
         if weights is None and mask is None:
             return Samples(values, places, local)
-        found, options = given_here(model, values, local, weights, mask, share)
-        return Samples(without_absent(values, found.weights), places, local, found.weights, options)
+        here, options = given_here(model, values, local, weights, mask, share)
+        return Samples(without_absent(values, here.weights), places, local, here.weights, options)
     r = torch.as_tensor(coordinates).to(device=x.device, dtype=x.dtype)
     if tuple(r.shape) not in ((local[0], dim), (x.shape[0], local[0], dim)):
         raise ValueError(f"coordinates have shape {tuple(r.shape)}; expected {(local[0], dim)} on this rank")
     if weights is None:
         weights = _points_weights(m, part.shape, part.slices, x)
-    found, options = given_here(model, values, local, weights, mask, share)
-    w = found.weights
+    here, options = given_here(model, values, local, weights, mask, share)
+    w = here.weights
     places = r.transpose(-1, -2).expand(x.shape[0] if r.ndim == 3 or w.shape[0] > 1 else 1, -1, -1)
     if norm_weights is None:
         options = {"weights": w}

@@ -61,8 +61,8 @@ class NormOnShards(QuadNorm):
         raw = self._raw(base, x, part, weights)
         if mask is not None:
             raw = given.masked(raw, given.flattened(mask, x, part.local, self._split, "the mask"), self._split)
-        found = given.normalised(raw, self._counting_share(), self._split, dtype)
-        return found.weights, found.masses, True
+        here = given.normalised(raw, self._counting_share(), self._split, dtype)
+        return here.weights, here.masses, True
 
     def _raw(self, base: Measure, x: Tensor, part: Part, weights: Any) -> Tensor:
         if weights is None:
@@ -100,11 +100,11 @@ class LearnableQuadOnShards(NormOnShards):
     density: Any
 
     def _factors(self, shape: tuple[int, ...], device: torch.device) -> list[Tensor]:
-        made = []
+        factors = []
         for n in shape:
             r = torch.linspace(0, 1, n, dtype=torch.float64) if n > 1 else torch.full((1,), 0.5, dtype=torch.float64)
-            made.append(self.density(r).to(device=device, dtype=torch.float64))
-        return made
+            factors.append(self.density(r).to(device=device, dtype=torch.float64))
+        return factors
 
     def _of_measure(self, x: Tensor, part: Part, dtype: torch.dtype) -> tuple[Tensor, Tensor, bool]:
         if not isinstance(self._measure, Separable):

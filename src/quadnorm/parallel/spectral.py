@@ -52,9 +52,9 @@ class SpectralConvOnShards(SpectralConv):
             if torch.compiler.is_compiling():
                 return self._traced(field, weight, constant, analysis, synthesis).to(x.dtype)
             modes = total(self._analysed(field, analysis), group)
-            made = torch.bmm(modes.flatten(0, -3), weight)  # (K, B, C_out)
-            (made,) = spread(made, group=group)
-            return self._synthesised(made, constant, synthesis, part, x.shape[0]).to(x.dtype)
+            mixed = torch.bmm(modes.flatten(0, -3), weight)  # (K, B, C_out)
+            (mixed,) = spread(mixed, group=group)
+            return self._synthesised(mixed, constant, synthesis, part, x.shape[0]).to(x.dtype)
 
     def _matrices_here(
         self, part: Part, device: torch.device, dtype: torch.dtype, given: bool
@@ -74,12 +74,12 @@ class SpectralConvOnShards(SpectralConv):
         modes: Tensor = Analyse.apply(field, self.modes, *analysis)  # type: ignore[no-untyped-call]
         return modes
 
-    def _synthesised(self, made: Tensor, bias: Tensor | None, synthesis: Matrices, part: Part, B: int) -> Tensor:
+    def _synthesised(self, mixed: Tensor, bias: Tensor | None, synthesis: Matrices, part: Part, B: int) -> Tensor:
         if 0 in part.local:
-            nothing = made.real.sum() * 0 + (0 if bias is None else bias.sum() * 0)
+            nothing = mixed.real.sum() * 0 + (0 if bias is None else bias.sum() * 0)
             return nothing.expand(B, self.out_channels, *part.local)
         y: Tensor = Synthesise.apply(  # type: ignore[no-untyped-call]
-            made.view(*self.modes.shape, B, -1), bias, self.modes, *synthesis
+            mixed.view(*self.modes.shape, B, -1), bias, self.modes, *synthesis
         )
         return y
 

@@ -14,13 +14,13 @@ def own_class(text: str) -> type[Problem]:
 
     Its samples are cached under the hash of the file: a changed file makes new ones.
     """
-    found = from_file(text, "a class of problems (quadnorm.problems.Problem)")
-    if not (isinstance(found, type) and issubclass(found, Problem)):
+    cls = from_file(text, "a class of problems (quadnorm.problems.Problem)")
+    if not (isinstance(cls, type) and issubclass(cls, Problem)):
         raise ValueError(f"{text} is no class of problems; derive it from quadnorm.problems.Problem")
-    missing = sorted(found.__abstractmethods__) + [n for n in ("name", "inputs", "outputs") if not hasattr(found, n)]
+    missing = sorted(cls.__abstractmethods__) + [n for n in ("name", "inputs", "outputs") if not hasattr(cls, n)]
     if missing:
         raise ValueError(f"{text}: the class lacks {', '.join(missing)}; see quadnorm.problems.Problem")
-    if found.source is None:
+    if cls.source is None:
         file = Path(text.rpartition(":")[0]).expanduser()
-        found.source = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
-    return found
+        cls.source = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+    return cls

@@ -105,13 +105,13 @@ def mesh(space: int) -> Any:
 
 def group(device: torch.device, space: int = 1) -> Group:
     """The processes that ``torchrun`` started, or this one alone. A process group that is already there is used."""
-    found = _group(device)
-    if found.world % space:
+    everyone = _group(device)
+    if everyone.world % space:
         raise ValueError(
             f"parallel.space={space} needs a multiple of {space} processes, there "
-            f"{'is 1' if found.world == 1 else f'are {found.world}'}: torchrun --nproc-per-node {space} …"
+            f"{'is 1' if everyone.world == 1 else f'are {everyone.world}'}: torchrun --nproc-per-node {space} …"
         )
-    return Group(found.rank, found.world, space)
+    return Group(everyone.rank, everyone.world, space)
 
 
 def _group(device: torch.device) -> Group:

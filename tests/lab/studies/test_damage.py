@@ -42,7 +42,7 @@ def test_a_damaged_file_is_made_again_and_the_rest_is_left(whole, copy, name, ca
     flip(path)
     assert not complete(copy, one)
     report = run_study(s, copy, workers=1)
-    assert (report.ran, report.found) == ((one.key,), (other.key,))
+    assert (report.ran, report.existing) == ((one.key,), (other.key,))
     assert f"{path} is damaged: its checksum does not agree with its contents; set aside as" in caplog.text
     assert [p for p in path.parent.iterdir() if ".damaged-" in p.name]
     assert {p: p.stat().st_mtime_ns for p in before} == before

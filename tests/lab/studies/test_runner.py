@@ -146,7 +146,7 @@ def test_nothing_is_done_twice(finished):
     before = fingerprint(finished)
     stamps = {p: p.stat().st_mtime_ns for p in finished.rglob("*") if p.is_file()}
     report = run_study(tiny_study(), finished, workers=1, threads=1)
-    assert (len(report.ran), len(report.found)) == (0, 4)
+    assert (len(report.ran), len(report.existing)) == (0, 4)
     assert fingerprint(finished) == before
     assert {p: p.stat().st_mtime_ns for p in stamps} == stamps
 
@@ -255,7 +255,7 @@ def test_a_run_that_diverges_is_recorded_as_such(tmp_path):
     report = run_study(s, tmp_path, workers=1, threads=1)
     assert len(report.diverged) == 2
     assert all(torch.tensor(r.error).isnan() for r in load(s, tmp_path))
-    assert run_study(s, tmp_path, workers=1, threads=1).found  # and it is not tried again
+    assert run_study(s, tmp_path, workers=1, threads=1).existing  # and it is not tried again
 
 
 def test_select():

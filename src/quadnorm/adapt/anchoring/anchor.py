@@ -93,11 +93,11 @@ def anchor(
     sizes, names = model_grid(model, resolution, placement)
     example, placed, check = example_and_placement(example, sizes, placement, own_placement(model, len(sizes)))
     names = placed or names
-    made, report, note, tried = examined(model, sizes, names, example, share)
+    anchored_copy, report, note, tried = examined(model, sizes, names, example, share)
     without_values = any(p.is_meta for p in model.parameters())
     probe = None if tried is None or without_values else _probe(model, sizes, names, tried, layout)
     if probe is not None:
-        made = by_calls(made, probe, report)
+        anchored_copy = by_calls(anchored_copy, probe, report)
     if not report.changed and not report.unchanged:
         others = "\n".join(f"  {e.name or '(model)'} ({e.kind}): {e.why}" for e in report.left)
         raise ValueError(
@@ -111,8 +111,8 @@ def anchor(
     n, m = len(report.changed), len(report.left)
     where = names[0] if len(set(names)) == 1 else ", ".join(names)
     report.title = f"anchored at {grid}, {where} samples: {n} sum{'s' * (n != 1)} anchored, {m} left"
-    report.notes.append(_compare(model, made, tried, note))
-    measured = None if probe is None else drifts(model, made, probe)
+    report.notes.append(_compare(model, anchored_copy, tried, note))
+    measured = None if probe is None else drifts(model, anchored_copy, probe)
     if measured is not None:
         report.notes.append(str(measured))
         if measured.worse and not force:
@@ -122,8 +122,8 @@ def anchor(
             )
     if check is not None:
         report.notes.append(f"placement, from the data: {check}" + (f"; {tie(names)}" if tie(names) else ""))
-    made.anchor_report = report  # type: ignore[assignment]
-    return made
+    anchored_copy.anchor_report = report  # type: ignore[assignment]
+    return anchored_copy
 
 
 def _probe(model: nn.Module, sizes: Shape, names: tuple[str, ...], example: Any, layout: str | None) -> Probe | None:
@@ -161,17 +161,17 @@ def by_calls(model: nn.Module, probe: Probe, report: AnchorReport) -> nn.Module:
 def examined(
     model: nn.Module, sizes: Shape, names: tuple[str, ...], example: Example | None, share: bool
 ) -> tuple[nn.Module, AnchorReport, str, Example | None]:
-    """The anchored copy, its report, and the input that it was looked at with, in words and as it is."""
-    made = copied(model, share)
-    _learn_neuralop(made)
-    seen, note, tried = _look(made, sizes, example)
+    """The anchored copy, its report, and the probe input: described, and as tensors (None if there is none)."""
+    anchored_copy = copied(model, share)
+    _learn_neuralop(anchored_copy)
+    seen, note, tried = _look(anchored_copy, sizes, example)
     report = AnchorReport("")
-    made = _apply(made, sizes, names, seen, report)
-    _list_fields(made, sizes, report)
+    anchored_copy = _apply(anchored_copy, sizes, names, seen, report)
+    _list_fields(anchored_copy, sizes, report)
     for where, name, what in seen.calls if seen else ():
         why = what if what in NO_SUMS else f"{what}; a call, no module: make it one and teach it with register_anchor"
         report.add(where, f"call {name}", "left", why)
-    return made, report, note, tried
+    return anchored_copy, report, note, tried
 
 
 def _learn_neuralop(model: nn.Module) -> None:
@@ -215,8 +215,8 @@ def _holds(shape: Sequence[int], sizes: Shape) -> bool:
     return any(tuple(shape[k : k + d]) == sizes for k in range(len(shape) - d + 1)) or prod(sizes) in shape
 
 
-def _compare(model: nn.Module, made: nn.Module, example: Example, note: str) -> str:
-    a, b = (tensors(call(scratch(m), example)) for m in (model, made))
+def _compare(model: nn.Module, anchored_copy: nn.Module, example: Example, note: str) -> str:
+    a, b = (tensors(call(scratch(m), example)) for m in (model, anchored_copy))
     if any(t.is_meta for t in a):
         return (
             "not compared with the model, and its calls outside of modules not looked at: a model on the meta device "
@@ -246,9 +246,9 @@ def anchored_parts(
     model: nn.Module, sizes: Shape, names: tuple[str, ...], example: Example, only: Container[str]
 ) -> nn.Module:
     """A copy in which only the named modules are anchored, for experiments; parameters are shared."""
-    made = copied(model, share=True)
-    _learn_neuralop(made)
-    return _apply(made, sizes, names, trace(made, example, sizes, _known), AnchorReport(""), only)
+    partly_anchored = copied(model, share=True)
+    _learn_neuralop(partly_anchored)
+    return _apply(partly_anchored, sizes, names, trace(partly_anchored, example, sizes, _known), AnchorReport(""), only)
 
 
 def _apply(
@@ -279,7 +279,7 @@ def _apply(
             model = replaced(model, homes[id(module)], outcome.module)
         also = f" (the same module as {', '.join(homes[id(module)][1:])})" if len(homes[id(module)]) > 1 else ""
         inner = ""
-        if not isinstance(place, str) and outcome.action == "anchored" and place.measure.anchor != sizes:
+        if isinstance(place, Place) and outcome.action == "anchored" and place.measure.anchor != sizes:
             inner = f"; sees {'×'.join(map(str, place.measure.anchor))} samples in training"
         report.add(name, _kind(module), outcome.action, outcome.why + inner + also)
     if seen is not None:
@@ -292,7 +292,7 @@ def _kind(module: nn.Module) -> str:
     return next(c.__name__ for c in type(module).__mro__ if not c.__module__.startswith("quadnorm.adapt"))
 
 
-def _outcome(module: nn.Module, place: Place | str, before: dict[int, Measure]) -> Outcome | None:
+def _outcome(module: nn.Module, place: Place | Outcome, before: dict[int, Measure]) -> Outcome | None:
     if isinstance(module, torch.jit.ScriptModule):
         return left("scripted: TorchScript has compiled its modules away; anchor before scripting")
     rule = rule_for(module)
@@ -301,8 +301,8 @@ def _outcome(module: nn.Module, place: Place | str, before: dict[int, Measure]) 
     owns = id(module) in before and (rule is None or isinstance(rule, Outcome))
     if rule is None and not owns:
         return rules.plain_mean(module, place) if isinstance(place, Place) else None
-    if isinstance(place, str):
-        return left(place)
+    if isinstance(place, Outcome):
+        return place
     if owns:
         module.measure = before[id(module)]  # type: ignore[assignment]
         return rules.own_measure(module, place)
@@ -311,15 +311,15 @@ def _outcome(module: nn.Module, place: Place | str, before: dict[int, Measure]) 
     return apply_rule(rule, module, place)
 
 
-def _place(name: str, sizes: Shape, names: tuple[str, ...], seen: Trace | None, pads: bool) -> Place | str:
-    """Where a module stands; a string if it stands in several places at once."""
+def _place(name: str, sizes: Shape, names: tuple[str, ...], seen: Trace | None, pads: bool) -> Place | Outcome:
+    """Where a module stands; the outcome "left" if it stands in several places at once."""
     shapes = tuple(dict.fromkeys(seen.shapes.get(name, ()))) if seen else ()
     outputs = tuple(dict.fromkeys(seen.outputs.get(name, ()))) if seen else ()
     inputs = tuple(dict.fromkeys(seen.inputs.get(name, ()))) if seen else ()
     grids = {g for g in (_grid(s, sizes) for s in shapes) if g is not None}
     if len(grids) > 1:
         many = " and ".join("×".join(map(str, g)) for g in sorted(grids))
-        return f"is used on several grids in one run ({many}); one module cannot stand for both"
+        return left(f"is used on several grids in one run ({many}); one module cannot stand for both")
     grid = grids.pop() if grids else sizes
     more = [n - n0 for n, n0 in zip(grid, sizes, strict=True)]
     if pads and any(more) and all(m >= 0 and m % 2 == 0 for m in more):  # the same number of samples on both sides

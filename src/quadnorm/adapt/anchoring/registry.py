@@ -126,6 +126,5 @@ def apply_rule(rule: AnchorRule, module: nn.Module, place: Place) -> Outcome | N
         return result
     raise TypeError(
         f"the anchor rule of {type(module).__name__} returned {result!r} for {place.name!r}; expected a module, "
-        "a reason "
-        f"(string) or None"
+        "a reason (string) or None"
     )

@@ -23,31 +23,31 @@ STILL = "on cell-centred and periodic axes counting is already the integral; not
 # --- modules that own a measure --------------------------------------------------------------------------------------
 
 
-def anchored_measure(measure: Measure, place: Place) -> Measure | str:
-    """What a module's measure becomes: no other weights at the training resolution. A string says why it stays."""
+def anchored_measure(measure: Measure, place: Place) -> Measure | Outcome:
+    """What a module's measure becomes, with the same weights at the training resolution; or why it is left."""
     if measure == COUNTING:
         return place.measure
     if isinstance(measure, Anchored):
         if measure == place.measure:
             return measure
-        return f"is anchored already, at {'×'.join(map(str, measure.anchor))}"
+        return left(f"is anchored already, at {'×'.join(map(str, measure.anchor))}")
     if isinstance(measure, Mixture):
-        return "is anchored already"
+        return left("is anchored already")
     if isinstance(measure, Blend):
         wrong = _misplaced(measure.quadrature, place)
         return wrong or Mixture(measure.alpha, place.measure, measure.quadrature)
     if isinstance(measure, Grid):
         return _misplaced(measure, place) or measure
-    return f"{measure!r} belongs to one discretization; set the module's measure for each new one"
+    return left(f"{measure!r} belongs to one discretization; set the module's measure for each new one")
 
 
-def _misplaced(measure: Measure, place: Place) -> str | None:
-    """Words for a rule whose nodes are not where the samples are."""
+def _misplaced(measure: Measure, place: Place) -> Outcome | None:
+    """The outcome for a rule whose nodes are not where the samples are; None if they are."""
     if not isinstance(measure, Grid):
         return None
     for k, (axis, at) in enumerate(zip(measure.axes(len(place.placements)), place.placements, strict=True)):
         if isinstance(axis, RuleAxis) and axis.rule.placement not in (at, {"left": "periodic"}.get(at)):
-            return (
+            return left(
                 f"{axis.rule.name} weights belong to {axis.rule.placement} samples, but axis {k} has {at} samples; "
                 f"the rule is wrong there and was left as trained"
             )
@@ -58,8 +58,8 @@ def own_measure(module: Any, place: Place) -> Outcome:
     """Norms, spectral convolutions, attention, operators: whatever has a ``measure`` that can be set."""
     before: Measure = module.measure
     after = anchored_measure(before, place)
-    if isinstance(after, str):
-        return left(after)
+    if isinstance(after, Outcome):
+        return after
     if not place.moves and before == COUNTING:
         return unchanged(STILL)
     if after == before:

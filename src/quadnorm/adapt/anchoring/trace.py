@@ -45,7 +45,7 @@ def call(model: nn.Module, example: Example) -> Any:
 
 def trace(model: nn.Module, example: Example, resolution: Shape, known: Callable[[nn.Module], bool]) -> Trace:
     """Run a scratch copy and watch. Calls inside modules that are ``known`` are theirs and not listed."""
-    trial, found = scratch(model), Trace()
+    trial, record = scratch(model), Trace()
     stack: list[tuple[str, bool]] = []
     names = {m: n for n, m in trial.named_modules()}
 
@@ -53,38 +53,38 @@ def trace(model: nn.Module, example: Example, resolution: Shape, known: Callable
         stack.append((names[module], known(module)))
         first = tensors([args, kwargs])
         if first:
-            found.shapes.setdefault(names[module], []).append(tuple(first[0].shape))
-            found.inputs.setdefault(names[module], []).append(tuple(tuple(t.shape) for t in first))
+            record.shapes.setdefault(names[module], []).append(tuple(first[0].shape))
+            record.inputs.setdefault(names[module], []).append(tuple(tuple(t.shape) for t in first))
 
     def leave(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         stack.pop()
         last = tensors(output)
         if last:
-            found.outputs.setdefault(names[module], []).append(tuple(last[0].shape))
+            record.outputs.setdefault(names[module], []).append(tuple(last[0].shape))
 
     for m in names:
         if not isinstance(m, torch.jit.ScriptModule):
             m.register_forward_pre_hook(enter, with_kwargs=True)
             m.register_forward_hook(leave)
-    with _Watch(found, stack, resolution):
-        found.output = call(trial, example)
-    return found
+    with _Watch(record, stack, resolution):
+        record.output = call(trial, example)
+    return record
 
 
 class _Watch(TorchFunctionMode):
     """Lists torch functions that depend on how many samples there are."""
 
-    def __init__(self, found: Trace, stack: list[tuple[str, bool]], resolution: Shape) -> None:
+    def __init__(self, record: Trace, stack: list[tuple[str, bool]], resolution: Shape) -> None:
         super().__init__()
-        self.found, self.stack, self.calls = found, stack, Calls(resolution)
+        self.record, self.stack, self.calls = record, stack, Calls(resolution)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if self.stack and not any(known for _, known in self.stack):
             what = self.calls.why(func, args, kwargs or {}, result)
             entry = (self.stack[-1][0], getattr(func, "__name__", str(func)), what)
-            if what and entry not in self.found.calls:
-                self.found.calls.append(entry)
+            if what and entry not in self.record.calls:
+                self.record.calls.append(entry)
         return result
 
 
@@ -97,20 +97,20 @@ def guess_dimension(model: nn.Module) -> int | None:
         d = getattr(model, name, None)
         if isinstance(d, int) and not isinstance(d, bool) and 1 <= d <= 3:
             return d
-    found: set[int] = set()
+    dimensions: set[int] = set()
     for m in model.modules():
         kind, kept = type(m).__name__, getattr(getattr(m, "modes", None), "kept", None)
         if isinstance(getattr(m, "n_dim", None), int):
-            found.add(m.n_dim)  # type: ignore[arg-type]
+            dimensions.add(m.n_dim)  # type: ignore[arg-type]
         elif isinstance(getattr(m, "dim", None), int) and isinstance(getattr(m, "placement", None), str):
-            found.add(m.dim)  # type: ignore[arg-type]
+            dimensions.add(m.dim)  # type: ignore[arg-type]
         elif kept is not None:
-            found.add(len(kept))
+            dimensions.add(len(kept))
         elif kind[-2:] in ("1d", "2d", "3d"):
-            found.add(int(kind[-2]))
-    if len(found) > 1:  # 1-D modules also serve as pointwise maps on flattened grids
-        found.discard(1)
-    return found.pop() if len(found) == 1 else None
+            dimensions.add(int(kind[-2]))
+    if len(dimensions) > 1:  # 1-D modules also serve as pointwise maps on flattened grids
+        dimensions.discard(1)
+    return dimensions.pop() if len(dimensions) == 1 else None
 
 
 def guess_examples(model: nn.Module, resolution: Shape) -> Iterable[Tensor]:

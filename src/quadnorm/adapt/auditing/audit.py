@@ -121,8 +121,8 @@ def _inputs(
     inputs: dict[Resolution, Tensor] = {}
     targets: dict[Resolution, Tensor] = {}
     for n in resolutions:
-        made = make_input(n)
-        x, y = made if isinstance(made, tuple) else (made, None)
+        sample = make_input(n)
+        x, y = sample if isinstance(sample, tuple) else (sample, None)
         if not isinstance(x, Tensor) or x.ndim < 3:
             what = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
             raise ValueError(f"make_input({n!r}) must give a tensor (B, C, *spatial) or a pair of them, got {what}")
@@ -203,12 +203,12 @@ def _orders(
         for a, b in pairwise(order)
     ]
     floor = ROUNDING.get(inputs[0].dtype, 1e-2)
-    found = {}
+    orders = {}
     for name in introduced:
         points = [(math.log(h), math.log(gap[name])) for h, gap in steps if gap.get(name, 0) > floor]
         if len(points) > 1:
-            found[name] = slope(points)
-    return found
+            orders[name] = slope(points)
+    return orders
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
@@ -234,12 +234,12 @@ def _rows(
     orders: dict[str, float],
     report: AnchorReport,
 ) -> list[AuditRow]:
-    said = {e.name: e for e in report if not e.kind.startswith("call ")}
+    entries = {e.name: e for e in report if not e.kind.startswith("call ")}
     rows = []
     for name, module in model.named_modules():
-        if name not in introduced and name not in said:
+        if name not in introduced and name not in entries:
             continue
-        entry = said.get(name)
+        entry = entries.get(name)
         inside = any(other != name and other.startswith(f"{name}." if name else "") for other in introduced)
         rows.append(
             AuditRow(
@@ -269,9 +269,9 @@ def _intervene(
     units = {e.name for e in report.changed if not e.kind.startswith("call ")}
 
     def discrepancy(only: set[str]) -> float:
-        made = scratch(anchored_parts(model, sizes, names, x0, only))
+        partly_anchored = scratch(anchored_parts(model, sizes, names, x0, only))
         with torch.no_grad():
-            return relative(carry(made(x), sizes, names), made(x0))
+            return relative(carry(partly_anchored(x), sizes, names), partly_anchored(x0))
 
     for row in rows:
         if row.name in units:

@@ -97,8 +97,8 @@ class Audit:
         """Modules, not containers, that introduce more than rounding and a thousandth of the worst; the worst first."""
         own = [r for r in self.rows if r.introduced is not None and (not r.container or self._sums_itself(r))]
         worst = max((r.introduced or 0.0 for r in own), default=0.0)
-        found = [r for r in own if (r.introduced or 0) > max(self.floor, 1e-3 * worst)]
-        return sorted(found, key=lambda r: -(r.introduced or 0))
+        leaking = [r for r in own if (r.introduced or 0) > max(self.floor, 1e-3 * worst)]
+        return sorted(leaking, key=lambda r: -(r.introduced or 0))
 
     def _sums_itself(self, row: AuditRow) -> bool:
         """Whether a container has a sum of its own: leaving only it as trained makes a difference."""
@@ -115,13 +115,13 @@ class Audit:
         if "anchored" not in self.totals or self.totals["anchored"][self.finest] <= self.floor:
             return ""
         total, p = self.totals["anchored"][self.finest], self.order["anchored"]
-        words = f"anchored, {total:.3%} remain" + ("" if p is None else f", of order {p:.1f}")
+        remainder = f"anchored, {total:.3%} remain" + ("" if p is None else f", of order {p:.1f}")
         if self.smoothed is not None and self.smoothed < total / 2:
-            return f"{words}, but {self.smoothed:.3%} for an input without fine scales: aliasing of the input"
+            return f"{remainder}, but {self.smoothed:.3%} for an input without fine scales: aliasing of the input"
         if p is not None and p > 1.7:
-            return f"{words}: what sums that are exact to O(h²) leave"
+            return f"{remainder}: what sums that are exact to O(h²) leave"
         left = ", ".join(e.name or "(model)" for e in self.left)
-        return f"{words}: " + (f"the modules left ({left})" if left else "aliasing of the activations")
+        return f"{remainder}: " + (f"the modules left ({left})" if left else "aliasing of the activations")
 
     @property
     def order(self) -> dict[str, float | None]:
@@ -165,18 +165,18 @@ class Audit:
             choice = "extend" if "extended" in self.totals else "at_native"
             return f"{choice}: nothing in the model can be anchored"
         a, b = max(raw), max(self.totals["anchored"])
-        words = f"the discrepancy from the training grid falls from {a:.2%} to {b:.2%}"
+        change = f"the discrepancy from the training grid falls from {a:.2%} to {b:.2%}"
         choice = "anchor" if b < a / 2 else "extend" if "extended" in self.totals else "at_native"
-        return f"{choice}: anchored, {words}; give targets to compare errors"
+        return f"{choice}: anchored, {change}; give targets to compare errors"
 
     def _by_errors(self) -> str:
         means = {way: sum(v[1:]) / len(v[1:]) for way, v in self.errors.items()}
         best = min(means, key=means.__getitem__)
         close = [w for w in means if w != best and means[w] <= 1.02 * means[best]]
-        words = ", ".join(f"{way} {v:.3%}" for way, v in sorted(means.items(), key=lambda kv: kv[1]))
+        errors_by_way = ", ".join(f"{way} {v:.3%}" for way, v in sorted(means.items(), key=lambda kv: kv[1]))
         tie = f"; {' and '.join(close)} within 2 %" if close else ""
         name = "nothing: the model as it is is best" if best == "as it is" else best
-        return f"{name}, by the mean error at the other resolutions ({words}{tie})"
+        return f"{name}, by the mean error at the other resolutions ({errors_by_way}{tie})"
 
     def to_frame(self) -> Any:
         """All rows as a pandas DataFrame."""
@@ -239,8 +239,8 @@ class Audit:
         lines = [f"output at {', '.join(self.resolutions)}, relative to {self.resolutions[0]}"]
         for way, values in self.totals.items():
             p = self.order[way]
-            words = "" if p is None else f"   (order {p:.1f} in h)"
-            lines.append(f"  {way:9s} " + "  ".join(f"{v:.3%}" for v in values) + words)
+            order = "" if p is None else f"   (order {p:.1f} in h)"
+            lines.append(f"  {way:9s} " + "  ".join(f"{v:.3%}" for v in values) + order)
         return "\n".join(lines)
 
     def figure(self) -> Any:

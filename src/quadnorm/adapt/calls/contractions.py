@@ -82,13 +82,13 @@ def spelled(equation: str, ranks: list[int]) -> tuple[list[str], str]:
     (['εij', 'εjk'], 'εik')
     """
     inputs, _, output = equation.replace(" ", "").partition("->")
-    words = inputs.split(",")
-    more = [r - len(w.replace("...", "")) for w, r in zip(words, ranks, strict=True)]
+    subscripts = inputs.split(",")
+    more = [r - len(w.replace("...", "")) for w, r in zip(subscripts, ranks, strict=True)]
     dots = "".join(
-        chr(ord("ε") + k) for k in range(max([m for w, m in zip(words, more, strict=True) if "..." in w] or [0]))
+        chr(ord("ε") + k) for k in range(max([m for w, m in zip(subscripts, more, strict=True) if "..." in w] or [0]))
     )
-    full = [w.replace("...", dots[len(dots) - m :] if m else "") for w, m in zip(words, more, strict=True)]
+    full = [w.replace("...", dots[len(dots) - m :] if m else "") for w, m in zip(subscripts, more, strict=True)]
     if "->" not in equation:
-        every = "".join(w.replace("...", "") for w in words)
+        every = "".join(w.replace("...", "") for w in subscripts)
         output = dots + "".join(sorted(c for c in set(every) if every.count(c) == 1))
     return full, output.replace("...", dots)

@@ -38,10 +38,10 @@ def grid_of_inputs(args: Any, kwargs: Any, d: int, layout: str, grid: Shape | No
         if dims is None:
             continue
         if layout != "tokens":
-            found = tuple(x.shape[k] for k in dims)
-            if grid is not None and found != grid:
-                raise ValueError(f"the input has the grid {found}, but grid={grid} was given")
-            return found
+            shape = tuple(x.shape[k] for k in dims)
+            if grid is not None and shape != grid:
+                raise ValueError(f"the input has the grid {shape}, but grid={grid} was given")
+            return shape
         if grid is None and d == 1:
             return (x.shape[1],)
         if grid is None:

@@ -129,12 +129,12 @@ def errors(name: str, preset: str, seed: int, folder: Path, test: int | None = N
     model, config = trained(name, preset, seed, folder)
     model.eval()
     config = config.model_copy(update={"samples": config.samples.model_copy(update={"test": count})})
-    found = {
+    errors_by_norm = {
         way: [100 * e.mean for e in evaluate_model(_quiet(make(model)), config, GRIDS).grids]
         for way, make in WAYS.items()
     }
-    write_atomic(file, json.dumps(found) + "\n", "the errors")
-    return found
+    write_atomic(file, json.dumps(errors_by_norm) + "\n", "the errors")
+    return errors_by_norm
 
 
 def _quiet(model: nn.Module) -> Callable[[Tensor], Tensor]:
@@ -174,9 +174,9 @@ def main() -> None:
     results: dict[str, list[dict[str, list[float]]]] = {}
     for name in options.models:
         for seed in range(options.seeds):
-            found = errors(name, options.preset, seed, options.folder, options.test)
-            results.setdefault(name, []).append(found)
-            print(name, seed, {k: [round(v, 3) for v in e] for k, e in found.items()}, flush=True)
+            errors_by_norm = errors(name, options.preset, seed, options.folder, options.test)
+            results.setdefault(name, []).append(errors_by_norm)
+            print(name, seed, {k: [round(v, 3) for v in e] for k, e in errors_by_norm.items()}, flush=True)
     options.folder.mkdir(parents=True, exist_ok=True)
     write_atomic(options.folder / "table.json", json.dumps(results, indent=1), "the results")
     write_atomic(options.folder / "table.md", table(results) + "\n", "the table")

@@ -201,9 +201,9 @@ def _growth(largest: int, repeats: int) -> list[BenchRow]:
             t = interleaved(calls, min(repeats, 3))
         seconds = [t[str(n)] for n in sizes]
         p = float(np.polyfit(np.log([n * n for n in sizes]), np.log(seconds), 1)[0]) if len(sizes) > 1 else nan
-        made = row(f"{name}: exponent of growth", f"{sizes[0]}² to {sizes[-1]}²", seconds[-1], "linear", nan)
-        made["ratio"] = p
-        rows.append(made)
+        growth = row(f"{name}: exponent of growth", f"{sizes[0]}² to {sizes[-1]}²", seconds[-1], "linear", nan)
+        growth["ratio"] = p
+        rows.append(growth)
     return rows
 
 
@@ -218,7 +218,7 @@ def _memory(n: int) -> list[BenchRow]:
         rows.append(row("FNO forward, peak memory", f"1×{n}²", seconds, "itself", seconds, whole))
         model.forward_chunked(x)
         chunked = peak_memory(lambda: model.forward_chunked(x))
-        made = row(
+        peak = row(
             "FNO forward in strips, peak memory",
             f"1×{n}²",
             median_time(lambda: model.forward_chunked(x), 3),
@@ -226,5 +226,5 @@ def _memory(n: int) -> list[BenchRow]:
             seconds,
             chunked,
         )
-        rows.append(made)
+        rows.append(peak)
     return rows

@@ -114,14 +114,14 @@ def _budget(budget: Budget, name: str, value: Any, text: str) -> Budget:
 
 def _method(method: Method, part: str, value: Any) -> Method:
     """The method with one word of its norm changed; a norm that has no such word stays as it is."""
-    head, *words = method.norm.split(":")
+    head, *parts = method.norm.split(":")
     allowed = {"mode": _QUADRATURE, "measure": (*_QUADRATURE, *_BLENDS), "alpha": _BLENDS}[part]
     if head not in allowed:
         return method
-    kept = [w for w in words if not _KINDS[part](w)]
+    kept = [w for w in parts if not _KINDS[part](w)]
     first = part == "alpha" or (part == "mode" and kept[:1] != ["group"])
-    words = [str(value), *kept] if first else [*kept, str(value)]
-    return replace(method, norm=":".join([head, *words]), printed=None)
+    parts = [str(value), *kept] if first else [*kept, str(value)]
+    return replace(method, norm=":".join([head, *parts]), printed=None)
 
 
 def _is_number(word: str) -> bool:

@@ -72,8 +72,8 @@ def task_of(run: Run, evaluations: tuple[Way, ...]) -> Task:
     config["resolutions"] = {"train": list(run.variant.train)}
     text = json.dumps([FORMAT, config], sort_keys=True)
     digest = hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
-    words = [run.variant.operator, run.variant.problem, run.method.norm, "x".join(str(n) for n in run.variant.train)]
-    slug = re.sub(r"[^a-z0-9.]+", "-", "-".join(words).lower()).strip("-")
+    parts = [run.variant.operator, run.variant.problem, run.method.norm, "x".join(str(n) for n in run.variant.train)]
+    slug = re.sub(r"[^a-z0-9.]+", "-", "-".join(parts).lower()).strip("-")
     return Task(f"{slug}-s{run.seed}-{digest}", config, evaluations, run.variant.test, run.variant.budget.epochs)
 
 
@@ -197,10 +197,10 @@ def _agree(study: Study, origins: Mapping[str, Mapping[str, list[str]]], allow_m
     for named in origins["data"]:
         problem, _, version = named.partition(" ")
         versions[problem].add(version)
-    for problem, found in versions.items():
-        if len(found) > 1:
+    for problem, numbers in versions.items():
+        if len(numbers) > 1:
             raise ValueError(
-                f"{study.name}: records were made from {len(found)} different versions of the {problem} data; errors "
+                f"{study.name}: records were made from {len(numbers)} different versions of the {problem} data; errors "
                 f"on different data cannot be compared. Delete the older runs, or use another results folder"
             )
     if len(origins["numerics"]) > 1 and not allow_mixed:

@@ -37,7 +37,7 @@ log = logging.getLogger("quadnorm")
 if TYPE_CHECKING:
     from torch import nn
 
-Told = Callable[[str, float, float], None]  # (what, done, of)
+OnProgress = Callable[[str, float, float], None]  # (what, done, of)
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Report:
     """What :func:`run_study` did: keys of the runs that it completed, that it found complete, and that diverged."""
 
     ran: tuple[str, ...]
-    found: tuple[str, ...]
+    existing: tuple[str, ...]
     diverged: tuple[str, ...]
 
 
@@ -74,7 +74,7 @@ def run_study(
     threads: int | None = None,
     scheduler: str | None = None,
     use_dask: bool = False,
-    told: Told | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Report:
     """Bring every record of a study into ``root``. What is there is not done again; what was stopped goes on.
 
@@ -82,19 +82,19 @@ def run_study(
         workers: processes side by side; default one per core.
         threads: of each run; default the study's. They are part of what a run is, because they decide its last bits.
         scheduler: address of a Dask cluster; or ``use_dask`` for a local one.
-        told: hears about progress.
+        on_progress: called with what is done, how much of it, and of how much.
     """
     root = Path(root)
     study = study if threads is None else replace(study, threads=threads)
     tasks = tasks_of(study)
     open_tasks = [t for t in tasks.values() if not complete(root, t)]
-    found = tuple(k for k in tasks if k not in {t.key for t in open_tasks})
+    existing = tuple(k for k in tasks if k not in {t.key for t in open_tasks})
     cores = os.cpu_count() or 1
     count = max(1, min(workers or cores, len(open_tasks) or 1))
-    tell = told or (lambda what, done, of: None)
+    report = on_progress or (lambda what, done, of: None)
     if open_tasks:
         _make_root(root)
-        _make_data(open_tasks, cores, tell)
+        _make_data(open_tasks, cores, report)
     executor: Executor = serial
     if scheduler is not None or use_dask:
         executor = dask(scheduler, count)
@@ -104,11 +104,11 @@ def run_study(
 
     def done(task: Task, outcome: dict[str, Any]) -> None:
         outcomes[task.key] = outcome
-        tell("runs", len(outcomes), len(open_tasks))
+        report("runs", len(outcomes), len(open_tasks))
 
     executor(partial(execute, root=root), open_tasks, done)
     diverged = tuple(k for k, o in outcomes.items() if o["status"] == "diverged")
-    return Report(tuple(k for k in outcomes if k not in diverged), found, diverged)
+    return Report(tuple(k for k in outcomes if k not in diverged), existing, diverged)
 
 
 def execute(task: Task, *, root: Path) -> dict[str, Any]:
@@ -239,7 +239,7 @@ def _make_root(root: Path) -> None:
         raise OSError(f"cannot write results to {root}: {error.strerror}; choose another folder with --out") from error
 
 
-def _make_data(tasks: Sequence[Task], cores: int, tell: Told) -> None:
+def _make_data(tasks: Sequence[Task], cores: int, report: OnProgress) -> None:
     """Put every instance into the cache before workers need it, so that no two solve the same one."""
     from quadnorm.problems.cache import make
     from quadnorm.training import read_config
@@ -255,4 +255,4 @@ def _make_data(tasks: Sequence[Task], cores: int, tell: Told) -> None:
         key = f"{p.key()} {seed}"
         wanted[key] = (p, seed, max(last, wanted.get(key, (p, seed, 0))[2]))
     for p, seed, count in wanted.values():
-        make(p, count, seed, workers=cores, progress=lambda done, of, name=p.name: tell(f"data: {name}", done, of))
+        make(p, count, seed, workers=cores, progress=lambda done, of, name=p.name: report(f"data: {name}", done, of))

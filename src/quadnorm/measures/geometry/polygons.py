@@ -129,11 +129,11 @@ def _from_rings(domain: Any) -> Any:
     return shapely.Polygon(rings[0], rings[1:])
 
 
-def _checked(found: FloatArray, total: float) -> FloatArray:
+def _checked(areas: FloatArray, total: float) -> FloatArray:
     """Refuse cells that do not fill the domain, or are negative by more than the rounding of the signed sums."""
-    if abs(found.sum() - total) > 1e-10 * total or found.min() < -1e-11 * total:
-        raise UnevenError(f"the cells of {len(found)} points fill {found.sum() / total:.12g} of the domain")
-    return np.maximum(found, 0)
+    if abs(areas.sum() - total) > 1e-10 * total or areas.min() < -1e-11 * total:
+        raise UnevenError(f"the cells of {len(areas)} points fill {areas.sum() / total:.12g} of the domain")
+    return np.maximum(areas, 0)
 
 
 def _clip_to_polygon(t: Tessellation, which: IntArray, domain: Any) -> FloatArray:

@@ -48,10 +48,10 @@ class Tessellation:
         position = np.full(len(self.points), -1)
         position[which] = np.arange(len(which))
         touched = np.flatnonzero((position[self.simplices] >= 0).any(axis=1))
-        found = position[self.simplices[touched]]  # (m, d+1)
-        row, column = np.nonzero(found >= 0)
-        order = np.argsort(found[row, column], kind="stable")
-        return found[row, column][order], touched[row[order]]
+        positions = position[self.simplices[touched]]  # (m, d+1)
+        row, column = np.nonzero(positions >= 0)
+        order = np.argsort(positions[row, column], kind="stable")
+        return positions[row, column][order], touched[row[order]]
 
 
 def tessellate(points: FloatArray, side: float, simplices_of: Callable[[FloatArray], IntArray]) -> Tessellation:
@@ -98,9 +98,9 @@ def geos(points: FloatArray) -> IntArray:
     triangles = shapely.get_parts(shapely.delaunay_triangles(shapely.multipoints(points)))
     corners = shapely.get_coordinates(triangles).reshape(-1, 4, 2)[:, :3]  # rings repeat their first vertex
     # GEOS hands coordinates back, not indices; complex numbers sort and compare like pairs.
-    known, found = points[:, 0] + 1j * points[:, 1], corners[..., 0] + 1j * corners[..., 1]
+    known, cell_corners = points[:, 0] + 1j * points[:, 1], corners[..., 0] + 1j * corners[..., 1]
     order = np.argsort(known)
-    return np.asarray(order[np.searchsorted(known, found, sorter=order)])
+    return np.asarray(order[np.searchsorted(known, cell_corners, sorter=order)])
 
 
 def _triangle_parts(x: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -239,8 +239,8 @@ def through_matrices(
 ) -> Tensor:
     """Σ_k c_k Re(X_k W_k e^{…}) + bias, for weights (K, I, O) complex; eager."""
     given: Tensor = Analyse.apply(x, modes, *analysis)  # type: ignore[no-untyped-call]
-    made = torch.bmm(given.flatten(0, -3), weight).view(*modes.shape, x.shape[0], weight.shape[2])
-    y: Tensor = Synthesise.apply(made, bias, modes, *synthesis)  # type: ignore[no-untyped-call]
+    mixed = torch.bmm(given.flatten(0, -3), weight).view(*modes.shape, x.shape[0], weight.shape[2])
+    y: Tensor = Synthesise.apply(mixed, bias, modes, *synthesis)  # type: ignore[no-untyped-call]
     return y
 
 

@@ -25,7 +25,7 @@ ON_MESHES = (
 
 
 def _on(problem: str, operator: str) -> Variant:
-    made = variant(
+    on_mesh = variant(
         problem,
         operator,
         _METHODS,
@@ -36,7 +36,7 @@ def _on(problem: str, operator: str) -> Variant:
         problem_params={"modes": 4},  # every mesh resolves the forcing: what changes between meshes is the sums
     )
     # Small samples allow small batches, so more steps for the same cost; and these are longer than the paper's.
-    return replace(made, budget=replace(made.budget, batch=10, lr=LEARNING_RATE))
+    return replace(on_mesh, budget=replace(on_mesh.budget, batch=10, lr=LEARNING_RATE))
 
 
 STUDIES = (

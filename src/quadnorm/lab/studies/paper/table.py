@@ -41,22 +41,22 @@ class PrintedCell:
     @property
     def spread(self) -> float | None:
         """What stands after ±."""
-        found = _SPREAD.search(self.text)
-        return float(found[2]) if found else None
+        match = _SPREAD.search(self.text)
+        return float(match[2]) if match else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """The two ends of ``[low, high]``."""
-        found = _INTERVAL.search(self.text)
-        return (float(found[1]), float(found[2])) if found else None
+        match = _INTERVAL.search(self.text)
+        return (float(match[1]), float(match[2])) if match else None
 
     @property
     def rounding(self) -> float:
         """Half a unit of the last printed digit of :attr:`value`: the true mean lies within it."""
-        found = _NUMBER.search(self.text)
-        if found is None:
+        match = _NUMBER.search(self.text)
+        if match is None:
             raise ValueError(f"the cell {self.text!r} has no number, so nothing was rounded")
-        return 0.5 * 10.0 ** -len(found[0].partition(".")[2])
+        return 0.5 * 10.0 ** -len(match[0].partition(".")[2])
 
 
 @dataclass(frozen=True)
@@ -86,14 +86,14 @@ class PrintedPanel:
     ) -> dict[tuple[str, int], PrintedCell]:
         """One row per (method, resolution), the native error in a column of its own and blanks for 'as above'."""
         at = self.columns.index
-        found: dict[tuple[str, int], PrintedCell] = {}
+        cells: dict[tuple[str, int], PrintedCell] = {}
         method = ""
         for row in self.rows:
             method = row[0].text or method
             if row[at(native_column)].text:
-                found[method, native] = row[at(native_column)]
-            found[method, int(row[at(resolution_column)].text.rstrip("²"))] = row[at(error_column)]
-        return found
+                cells[method, native] = row[at(native_column)]
+            cells[method, int(row[at(resolution_column)].text.rstrip("²"))] = row[at(error_column)]
+        return cells
 
 
 @dataclass(frozen=True)
@@ -141,13 +141,13 @@ class PrintedTable:
         """Printed errors by (method, resolution), of one panel or of all where no two panels share a key."""
         if panel is not None:
             return self.panel(panel).errors()
-        found: dict[tuple[str, int], PrintedCell] = {}
+        cells: dict[tuple[str, int], PrintedCell] = {}
         for part in self.panels:
             more = part.errors()
-            if found.keys() & more.keys():
+            if cells.keys() & more.keys():
                 raise ValueError(
                     f"{self.label} prints the same methods in several panels; name one of "
                     + ", ".join(repr(p.title) for p in self.panels)
                 )
-            found |= more
-        return found
+            cells |= more
+        return cells

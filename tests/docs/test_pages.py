@@ -45,6 +45,17 @@ def test_links_lead_somewhere(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_code_fits_the_column(page):
+    """116 characters: the width of a block on the site."""
+    fence = None
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if line.startswith("```"):
+            fence = line if fence is None else None
+        elif fence is not None and not fence.startswith("```{"):
+            assert len(line) <= 116, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_pictures_of_a_page_are_there(page):
     for name in re.findall(r"^```\{image\} (\S+)", page.read_text(encoding="utf-8"), flags=re.MULTILINE):
         assert (page.parent / name).exists()

@@ -123,7 +123,7 @@ def test_by_a_training_mesh_is_exact_for_linear_fields():
 def test_the_commands_of_the_docs_are_this_study_and_a_run_of_its_problem():
     page = (ROOT / "docs" / "understand" / "theory.md").read_text(encoding="utf-8")
     section = page.partition("## Meshes, end to end\n")[2].partition("\n## ")[0]
-    blocks = "".join(re.findall(r"```sh\n(.*?)```", section, flags=re.S))
+    blocks = "".join(re.findall(r"```sh\n(.*?)```", section, flags=re.S)).replace("\\\n", " ")
     lines = [shlex.split(line, comments=True) for line in blocks.splitlines()]
     studies = [line for line in lines if line[:3] == ["quadnorm", "study", "run"]]
     assert [(line[3], line[5]) for line in studies] == [("mesh-transfer", "smoke"), ("mesh-transfer", "desk")]

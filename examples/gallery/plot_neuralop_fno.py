@@ -13,14 +13,14 @@ from neuralop.models import FNO
 import quadnorm as qn
 from quadnorm.problems import problem
 
-SAMPLES, EPOCHS = 128, 20
+SAMPLES, EPOCHS = 128, 40
 TRAIN, TEST = 33, [33, 65, 129]
 
 torch.manual_seed(0)
 poisson = problem("poisson")
 x, y = poisson.sample(range(SAMPLES), resolution=TRAIN)
 scale = y.std()
-model = FNO(n_modes=(10, 10), in_channels=1, out_channels=1, hidden_channels=16, n_layers=2, norm="group_norm")
+model = FNO(n_modes=(10, 10), in_channels=1, out_channels=1, hidden_channels=20, n_layers=2, norm="group_norm")
 optimiser = torch.optim.AdamW(model.parameters(), lr=5e-3)
 
 
@@ -60,6 +60,6 @@ for k, (name, values) in enumerate(curves.items()):
     bars = axis.bar(places, values, 0.9 * width, label=name)
     axis.bar_label(bars, [f"{v:.1f}" for v in values], fontsize=7)
 axis.set_xticks(range(len(TEST)), [f"{n}²" for n in TEST])
-axis.set(ylabel="relative L² error [%]")
-axis.legend(ncols=2)
+axis.set(ylabel="relative L² error [%]", ylim=(0, 1.35 * max(map(max, curves.values()))))
+axis.legend(ncols=4, fontsize=8, loc="upper center")
 plt.show()

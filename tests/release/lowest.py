@@ -1,4 +1,4 @@
-"""Lower bounds of pyproject.toml as pins: ``python tests/release/lowest.py > lowest.txt; pip install -c lowest.txt``."""
+"""Lower bounds of pyproject.toml as pins: ``python tests/release/lowest.py > low.txt; pip install -c low.txt …``."""
 
 import re
 import tomllib

@@ -7,7 +7,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from quadnorm.measures import Weights
 from quadnorm.norms import make_norm, norm_names, quad_norm_ragged
 from quadnorm.norms.kernels import dispatch, formula
-from quadnorm.norms.kernels.core import weights_gradient
+from quadnorm.norms.kernels.inputs import Inputs
 from quadnorm.norms.weights import check_on_device
 
 ALL = [*[n for n in norm_names() if n != "anchored"], "anchored:7", "quad:gauss-legendre", "blend:learned"]
@@ -41,10 +41,10 @@ def test_the_kernel_for_other_devices_reads_nothing_back(groups, shared):
     """Reading a value of a meta tensor raises."""
     x, gamma = torch.empty(2, 4, 30, device="meta"), torch.empty(4, device="meta")
     w = torch.empty(1 if shared else 2, 30, device="meta")
-    y, stats = dispatch.forward(x, w, gamma, gamma, groups, 1e-5, True)
-    dx, sums = dispatch.backward(y, x, w, gamma, stats, 1e-5, True)
-    weights_gradient(x, w, gamma, stats, sums, True)
-    assert dx.device.type == sums.device.type == "meta"
+    given = Inputs(x, w, gamma, gamma, groups)
+    y, stats = dispatch.forward(given)
+    results = dispatch.backward(given, y, stats, wrt_w=True)
+    assert [t.device.type for t in results] == ["meta"] * 3
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -12,7 +12,7 @@ from quadnorm.measures.base import Shape
 from quadnorm.norms.kernels.core import normalize
 from quadnorm.norms.kernels.dispatch import HALF
 from quadnorm.norms.kernels.formula import full_precision, statistics_dtype
-from quadnorm.norms.weights import Plan, call_plan, leaves_samples_out, measure_weights, without_fill_values
+from quadnorm.norms.weights import Plan, call_plan, leaves_samples_out, measure_weights
 
 
 def quad_norm(
@@ -57,9 +57,7 @@ def quad_norm(
         measure, given = (weights, None) if isinstance(weights, Measure) else (None, weights)
         plan = call_plan(measure, given, mask, x, spatial)
     assert plan.weights is not None
-    if plan.has_absent:
-        x = without_fill_values(x, plan.weights)
-    return normalize(x, plan.weights, weight, bias, num_groups, eps)
+    return normalize(x, plan.weights, weight, bias, num_groups, eps, holes=plan.has_absent)
 
 
 def spatial_shape(x: Tensor, num_groups: int, num_features: int | None = None) -> Shape:

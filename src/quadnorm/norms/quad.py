@@ -21,7 +21,6 @@ from quadnorm.norms.weights import (
     call_plan,
     leaves_samples_out,
     measure_weights,
-    without_fill_values,
 )
 
 MODES = ("layer", "instance", "group")
@@ -139,9 +138,8 @@ class QuadNorm(nn.Module):
         if plan.weights is None:
             y = native_norm(first, self.groups, self.weight, self.bias, self.eps)
         else:
-            if plan.has_absent:
-                first = without_fill_values(first, plan.weights)
-            y = normalize(first, plan.weights, self.weight, self.bias, self.groups, self.eps, self.centre)
+            options = self.groups, self.eps, self.centre, plan.has_absent
+            y = normalize(first, plan.weights, self.weight, self.bias, *options)
         return y if self._layout == "first" else from_channels_first(y, x.shape, self._layout)
 
     def _plan(self, x: Tensor) -> Plan:

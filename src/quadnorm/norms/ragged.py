@@ -9,7 +9,7 @@ from torch import Tensor
 
 from quadnorm._tensors import is_plain
 from quadnorm.norms.kernels.formula import statistics_dtype
-from quadnorm.norms.weights import FILL
+from quadnorm.norms.kernels.inputs import FILL
 
 
 def quad_norm_ragged(

@@ -15,10 +15,6 @@ from quadnorm.measures import Blend, Measure, Separable
 from quadnorm.measures.base import Shape
 from quadnorm.norms.kernels.formula import statistics_dtype
 
-# Beyond this a value at an absent sample is a fill value (NaN, netCDF's 9.97e36, …): its square could overflow and 0·∞
-# is NaN.
-FILL = 1e15
-
 
 class Plan(NamedTuple):
     """How a norm averages over the samples of one input."""
@@ -168,9 +164,3 @@ def blended(w: Tensor, alpha: float | Tensor) -> Tensor:
     present = (w > 0).to(w.dtype)
     counting = present / present.sum(1, keepdim=True).clamp_min(1)
     return alpha * counting + (1 - alpha) * w
-
-
-def without_fill_values(x: Tensor, w: Tensor) -> Tensor:
-    """Input x with NaN, infinite and fill values at absent samples (w = 0) read as 0; everything else untouched."""
-    fill = (w == 0).reshape(-1, 1, *x.shape[2:]) & ~(x.detach().abs() < FILL)
-    return torch.where(fill, torch.zeros((), dtype=x.dtype, device=x.device), x)

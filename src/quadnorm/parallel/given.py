@@ -129,9 +129,3 @@ def normalised(raw: Tensor, alpha: float | Tensor, split: Split, dtype: torch.dt
     low = torch.zeros_like(masses)
     remember(given.weights, torch.stack([masses, gathered[:, 1].expand_as(masses), low], 1), split)
     return given
-
-
-def without_fill_values(x: Tensor, w: Tensor, limit: float = 1e15) -> Tensor:
-    """Input x with NaN, infinite and fill values at absent samples (w = 0) read as 0."""
-    fill = (w == 0).reshape(w.shape[0], 1, *x.shape[2:]) & ~(x.detach().abs() < limit)
-    return torch.where(fill, torch.zeros((), dtype=x.dtype, device=x.device), x)

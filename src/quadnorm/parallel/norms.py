@@ -12,6 +12,7 @@ from quadnorm.norms import QuadNorm
 from quadnorm.norms.baselines.bands import RIBandNorm, SpectralNorm
 from quadnorm.norms.baselines.learned import LearnableQuad, ResConditioned
 from quadnorm.norms.baselines.uniform import CountingNorm
+from quadnorm.norms.kernels.inputs import without_fill_values
 from quadnorm.norms.layout import from_channels_first, to_channels_first
 from quadnorm.parallel import given, measure
 from quadnorm.parallel.split import Part, Split
@@ -41,7 +42,7 @@ class NormOnShards(QuadNorm):
         self._check(y)
         w, masses, holes = self._weights_here(y, part, weights, mask)
         if holes:
-            y = given.without_fill_values(y, w)
+            y = without_fill_values(y, w)
         options = Options(self.groups, self.eps, self.centre, masses, self._split.group)
         y = normalize(y, w, self.weight, self.bias, options)
         return y if layout == "first" else from_channels_first(y, shape, layout)

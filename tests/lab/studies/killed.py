@@ -23,7 +23,7 @@ import torch
 # What a study imports on first use; nothing is run here: a kernel that has run does not survive a fork.
 import quadnorm.lab.analysis
 import quadnorm.lab.studies.evaluate
-import quadnorm.norms.kernels.numba
+import quadnorm.norms.kernels.numba.launch
 import quadnorm.training  # noqa: F401
 from quadnorm.lab.studies.runner import run_study
 from tests.lab.studies.tiny_study import tiny_study

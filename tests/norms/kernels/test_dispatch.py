@@ -13,6 +13,7 @@ from quadnorm.norms import QuadNorm
 from quadnorm.norms.kernels import blocked, core, dispatch, formula
 from quadnorm.norms.kernels.blocks import BLOCK
 from quadnorm.norms.kernels.dispatch import numba_serves, requested, triton_serves
+from quadnorm.norms.kernels.inputs import Inputs
 from tests.norms.reference import reference
 
 
@@ -99,9 +100,9 @@ def test_temporaries_of_the_torch_kernel_are_small(offset):
     y, stats, dx, sums = torch.empty_like(x), torch.empty(3, 2, 1), torch.empty_like(x), torch.empty(2, 2, 64)
     g = torch.ones_like(x)
     with Storages() as forward:
-        blocked.forward(x, w, None, None, 1e-5, True, y, stats)
+        blocked.forward(Inputs(x, w), y, stats)
     with Storages() as backward:
-        blocked.backward(g, x, w, None, stats, 1e-5, True, dx, sums)
+        blocked.backward(Inputs(x, w), g, stats, dx, sums, False)
     for seen, outputs in ((forward, (x, y)), (backward, (x, g, dx))):
         own = {t.untyped_storage().data_ptr() for t in outputs}
         assert max(n for p, n in seen.bytes.items() if p not in own) <= 4 * BLOCK * torch.get_num_threads()

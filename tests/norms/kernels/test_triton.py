@@ -4,7 +4,10 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from quadnorm.norms import QuadNorm
 from quadnorm.norms.kernels import formula
+from quadnorm.norms.kernels.dispatch import use_kernel
+from quadnorm.norms.kernels.inputs import Inputs
 from quadnorm.norms.kernels.triton import launch, tiles
 from tests.norms.kernels.interpreter import quick, traffic
 
@@ -32,8 +35,9 @@ def run(x, w, gamma, beta, g, groups, centre=True, holes=False):
     """Output, and gradients for x, γ, β and w."""
     y, dx = torch.empty_like(x), torch.empty_like(x)
     stats, sums = torch.empty(3, x.shape[0], groups), torch.empty(2, *x.shape[:2])
-    launch.forward(x, w, gamma, beta, 1e-5, centre, y, stats, holes)
-    dw = launch.backward(g, x, w, gamma, stats, 1e-5, centre, dx, sums, holes, True)
+    given = Inputs(x, w, gamma, beta, groups, 1e-5, centre, holes)
+    launch.forward(given, y, stats)
+    dw = launch.backward(given, g, stats, dx, sums, True)
     return y, dx, sums[1].sum(0), sums[0].sum(0), dw
 
 
@@ -159,10 +163,11 @@ def counted(N, groups, wrt_w):
     """Reads and writes per number of x, g, y and dx; w's reads per row."""
     x, w, gamma, beta, g = inputs(1, 4, N)
     y, dx, stats, sums = torch.empty_like(x), torch.empty_like(x), torch.empty(3, 1, groups), torch.empty(2, 1, 4)
+    given = Inputs(x, w, gamma, beta, groups)
     with traffic(x=x, y=y) as forward:
-        launch.forward(x, w, gamma, beta, 1e-5, True, y, stats)
+        launch.forward(given, y, stats)
     with traffic(x=x, g=g, dx=dx) as backward:
-        launch.backward(g, x, w, gamma, stats, 1e-5, True, dx, sums, False, wrt_w)
+        launch.backward(given, g, stats, dx, sums, wrt_w)
     return [{k: [n / x.numel() for n in v] for k, v in counts.items()} for counts in (forward, backward)]
 
 
@@ -219,3 +224,23 @@ def test_offsets_stay_below_two_to_the_31():
         assert tile.channels * tile.samples <= tiles.TILE
     tile, _ = launch.channels_together(1, 512, 2**25 + 1)
     assert tile.channels * (2**25 + 1) < 2**31 + 2**25 * 64
+
+
+@pytest.mark.parametrize("N", [12, 70])
+def test_layers_hand_holes_and_learned_weights_to_the_kernel(short, N):
+    """No sweep before the kernel takes fill values out, none after it makes the weights' gradient."""
+    x, w, *_ = inputs(2, 4, N)
+    w[:, 3:6] = 0
+    x[:, :, 4] = float("nan")
+    results = []
+    for kernel in ("triton", "torch"):
+        layer, leaf, weights = QuadNorm(4), x.clone().requires_grad_(), w[0].clone().requires_grad_()
+        with use_kernel(kernel), traffic(x=leaf) as counts:
+            y = layer(leaf, weights=weights)
+            (y * torch.arange(N)).sum().backward()
+        results.append((y.detach(), leaf.grad, weights.grad))
+        if kernel == "triton":
+            assert counts["x"][0] == (2 if N == 12 else 4) * x.numel()  # the caller's own tensor, forward and backward
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
+    assert (results[0][1][:, :, 4] == 0).all()

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from quadnorm.norms.kernels.inputs import without_fill_values
 from quadnorm.norms.quad import PROXY, QuadNorm, leaf_call
-from quadnorm.norms.weights import without_fill_values
 
 
 def wavenumbers(spatial: tuple[int, ...], device: torch.device) -> Tensor:

@@ -11,21 +11,13 @@ from torch import Tensor
 from quadnorm.norms.kernels import native
 from quadnorm.norms.kernels.blocks import channel_blocks, row_blocks
 from quadnorm.norms.kernels.formula import full_precision
+from quadnorm.norms.kernels.inputs import Inputs, weights_gradient
 
 
-def forward(
-    x: Tensor,
-    w: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    eps: float,
-    centre: bool,
-    y: Tensor,
-    stats: Tensor,
-) -> None:
+def forward(given: Inputs, y: Tensor, stats: Tensor) -> None:
     """Write y and the statistics."""
+    x, w, weight, bias, groups, eps, centre, _ = given
     with full_precision(x):
-        groups = stats.shape[2]
         on_cpu = x.device.type == "cpu" and x.numel() > 0
         moderate = native.statistics(x, w, groups, eps, centre) if on_cpu else None
         stats.copy_(statistics(x, w, groups, eps, centre) if moderate is None else moderate)
@@ -42,41 +34,37 @@ def forward(
                 out.add_(shift[r, c])
 
 
-def backward(
-    g: Tensor,
-    x: Tensor,
-    w: Tensor,
-    weight: Tensor | None,
-    stats: Tensor,
-    eps: float,
-    centre: bool,
-    dx: Tensor,
-    sums: Tensor,
-) -> None:
-    """Write the gradient for the input, and Σ g and Σ g·ŷ over the samples (2, B, C)."""
+def backward(given: Inputs, g: Tensor, stats: Tensor, dx: Tensor, sums: Tensor, wrt_w: bool) -> Tensor | None:
+    """Write the gradient for the input, and Σ g and Σ g·ŷ over the samples (2, B, C); return w's if asked for."""
+    x, w, weight, _, _, eps, centre, _ = given
     with full_precision(x):
         if x.device.type == "cpu" and x.numel() > 0 and native.is_moderate(stats, eps):
             native.gradient(g, x, w, weight, stats, centre, dx, sums)
-            return
-        groups = stats.shape[2]
-        R, D, N = x.shape[0] * groups, x.shape[1] // groups, x.shape[2]
-        high, low, rstd = stats.view(3, R, 1, 1)
-        scale = _of_rows(rstd, weight, stats, D)
-        xr, gr, dr = (t.view(R, D, N) for t in (x, g, dx))
-        s = sums.view(2, R, D).zero_()
-        for r, c, i in row_blocks(xr):
-            d = torch.sub(xr[r, c, i], high[r], out=dr[r, c, i])
-            s[0, r, c] += gr[r, c, i].sum(2)
-            s[1, r, c] += d.mul_(gr[r, c, i]).sum(2)
-        s[1] = (s[1] - low[:, :, 0] * s[0]) * rstd[:, :, 0]
-        h, hx = (s[..., None] * scale).mean(2, keepdim=True)  # (R, 1, 1)
-        slope = -rstd * hx
-        offset = (-h if centre else 0) - slope * low
-        rows_of_w = w.view(1, 1, N) if w.shape[0] == 1 else w.repeat_interleave(groups, 0)[:, None]
-        for r, c, i in row_blocks(xr):
-            d = torch.sub(xr[r, c, i], high[r], out=dr[r, c, i])
-            d.mul_(slope[r]).add_(offset[r]).mul_(rows_of_w[r if w.shape[0] > 1 else slice(None), :, i])
-            d.addcmul_(gr[r, c, i], scale[r, c])
+        else:
+            _gradient(given, g, stats, dx, sums)
+    return weights_gradient(given, stats, sums) if wrt_w else None
+
+
+def _gradient(given: Inputs, g: Tensor, stats: Tensor, dx: Tensor, sums: Tensor) -> None:
+    x, w, weight, _, groups, _, centre, _ = given
+    R, D, N = x.shape[0] * groups, x.shape[1] // groups, x.shape[2]
+    high, low, rstd = stats.view(3, R, 1, 1)
+    scale = _of_rows(rstd, weight, stats, D)
+    xr, gr, dr = (t.view(R, D, N) for t in (x, g, dx))
+    s = sums.view(2, R, D).zero_()
+    for r, c, i in row_blocks(xr):
+        d = torch.sub(xr[r, c, i], high[r], out=dr[r, c, i])
+        s[0, r, c] += gr[r, c, i].sum(2)
+        s[1, r, c] += d.mul_(gr[r, c, i]).sum(2)
+    s[1] = (s[1] - low[:, :, 0] * s[0]) * rstd[:, :, 0]
+    h, hx = (s[..., None] * scale).mean(2, keepdim=True)  # (R, 1, 1)
+    slope = -rstd * hx
+    offset = (-h if centre else 0) - slope * low
+    rows_of_w = w.view(1, 1, N) if w.shape[0] == 1 else w.repeat_interleave(groups, 0)[:, None]
+    for r, c, i in row_blocks(xr):
+        d = torch.sub(xr[r, c, i], high[r], out=dr[r, c, i])
+        d.mul_(slope[r]).add_(offset[r]).mul_(rows_of_w[r if w.shape[0] > 1 else slice(None), :, i])
+        d.addcmul_(gr[r, c, i], scale[r, c])
 
 
 def statistics(x: Tensor, w: Tensor, groups: int, eps: float, centre: bool) -> Tensor:

@@ -22,6 +22,7 @@ from torch import Tensor
 from quadnorm._suggest import unknown
 from quadnorm.norms.kernels import blocked, memory
 from quadnorm.norms.kernels.formula import memory_format, statistics_dtype
+from quadnorm.norms.kernels.inputs import Inputs
 from quadnorm.norms.kernels.triton import choice
 
 KERNELS = ("auto", "numba", "torch", "triton")
@@ -78,7 +79,7 @@ def numba_kernel() -> ModuleType | None:
     """The kernel's module, or None where it cannot run; imported on first use, so that ``import quadnorm`` is quick."""
     if find_spec("numba") is None or _Fork.ended_numbas_threads or (_numba_has_threads() and _is_forked()):
         return None
-    from quadnorm.norms.kernels import numba as kernel
+    from quadnorm.norms.kernels.numba import launch as kernel
 
     return kernel
 
@@ -109,40 +110,51 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_Fork.happened)
 
 
-def forward(
-    x: Tensor, w: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int, eps: float, centre: bool
-) -> tuple[Tensor, Tensor]:
+def forward(given: Inputs) -> tuple[Tensor, Tensor]:
     """Output like x (B, C, *spatial), and the statistics (3, B, G): high and low part of the mean, and rstd."""
-    on_gpu = triton_serves(x)
-    if x.dtype in HALF and not on_gpu:  # the float32 result, rounded: to the last bit, whatever the kernel
-        y, stats = forward(x.float(), w, weight, bias, groups, eps, centre)
+    x = given.x
+    if x.dtype in HALF and not triton_serves(x):  # the float32 result, rounded: to the last bit, whatever the kernel
+        y, stats = forward(given._replace(x=x.float()))
         return y.to(x.dtype), stats
-    xc = x.detach().contiguous()
-    y = torch.empty_like(xc)
+    flat = _flat(given)
+    y = _output(flat.x)
+    stats = torch.empty(3, x.shape[0], given.groups, dtype=statistics_dtype(x), device=x.device)
+    _kernel(flat.x).forward(flat, y, stats)
+    return _like(y, x), stats
+
+
+def backward(given: Inputs, g: Tensor, stats: Tensor, wrt_w: bool = False) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Gradient like x, Σ g and Σ g·ŷ over the samples, (2, B, C), and the weights' gradient if asked for."""
+    x = given.x
+    if x.dtype in HALF and not triton_serves(x):
+        dx, sums, dw = backward(given._replace(x=x.float()), g.float(), stats, wrt_w)
+        return dx.to(x.dtype), sums, dw
+    flat = _flat(given)
+    dx = _output(flat.x)
+    sums = torch.empty(2, *x.shape[:2], dtype=statistics_dtype(x), device=x.device)
+    dw = _kernel(flat.x).backward(flat, g.detach().contiguous().view(flat.x.shape), stats, dx, sums, wrt_w)
+    return _like(dx, x), sums, dw
+
+
+def _kernel(x: Tensor) -> Any:
+    return choice.kernel() if triton_serves(x) else numba_kernel() if numba_serves(x) else blocked
+
+
+def _flat(given: Inputs) -> Inputs:
+    """The same call with x contiguous, as (B, C, N)."""
+    x, w = given.x.detach().contiguous(), given.w.detach()
+    return given._replace(x=x.view(*x.shape[:2], w.shape[1]), w=w)
+
+
+def _output(x: Tensor) -> Tensor:
+    """Memory for a result like x."""
+    y = torch.empty_like(x)
     if y.nbytes >= memory.LARGE:
         memory.ask_for_huge_pages(y)
-    stats = torch.empty(3, x.shape[0], groups, dtype=statistics_dtype(x), device=x.device)
-    flat = (*x.shape[:2], w.shape[1])
-    kernel: Any = choice.kernel() if on_gpu else numba_kernel() if numba_serves(xc) else blocked
-    kernel.forward(xc.view(flat), w.detach(), weight, bias, eps, centre, y.view(flat), stats)
-    return y if x.is_contiguous() else y.contiguous(memory_format=memory_format(x)), stats
+    return y
 
 
-def backward(
-    g: Tensor, x: Tensor, w: Tensor, weight: Tensor | None, stats: Tensor, eps: float, centre: bool
-) -> tuple[Tensor, Tensor]:
-    """Gradient like x, and Σ g and Σ g·ŷ over the samples, (2, B, C)."""
-    on_gpu = triton_serves(x)
-    if x.dtype in HALF and not on_gpu:
-        dx, sums = backward(g.float(), x.float(), w, weight, stats, eps, centre)
-        return dx.to(x.dtype), sums
-    xc = x.detach().contiguous()
-    dx = torch.empty_like(xc)
-    if dx.nbytes >= memory.LARGE:
-        memory.ask_for_huge_pages(dx)
-    sums = torch.empty(2, *x.shape[:2], dtype=statistics_dtype(x), device=x.device)
-    flat = (*x.shape[:2], w.shape[1])
-    kernel: Any = choice.kernel() if on_gpu else numba_kernel() if numba_serves(xc) else blocked
-    gc = g.detach().contiguous().view(flat)
-    kernel.backward(gc, xc.view(flat), w.detach(), weight, stats, eps, centre, dx.view(flat), sums)
-    return dx if x.is_contiguous() else dx.contiguous(memory_format=memory_format(x)), sums
+def _like(y: Tensor, x: Tensor) -> Tensor:
+    """A result (B, C, N) in the shape and memory format of x."""
+    y = y.view(x.shape)
+    return y if x.is_contiguous() else y.contiguous(memory_format=memory_format(x))

@@ -13,6 +13,7 @@ import torch
 import triton
 from torch import Tensor
 
+from quadnorm.norms.kernels.inputs import Inputs
 from quadnorm.norms.kernels.triton import programs
 from quadnorm.norms.kernels.triton.tiles import (
     TILE,
@@ -34,23 +35,10 @@ def interpreted() -> bool:
     return not isinstance(programs.forward_row, triton.runtime.JITFunction)
 
 
-def forward(
-    x: Tensor,
-    w: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    eps: float,
-    centre: bool,
-    y: Tensor,
-    stats: Tensor,
-    holes: bool = False,
-) -> None:
-    """Fill y like x (B, C, N), contiguous, and stats (3, B, G): high and low part of the mean, and rstd.
-
-    With ``holes``, values at samples of weight 0 that are no moderate numbers are read as 0.
-    """
+def forward(given: Inputs, y: Tensor, stats: Tensor) -> None:
+    """Fill y like x (B, C, N), contiguous, and stats (3, B, G): high and low part of the mean, and rstd."""
+    x, w, weight, bias, groups, eps, centre, holes = given
     B, C, N = x.shape
-    groups = stats.shape[2]
     D, rows = C // groups, B * groups
     if x.numel() == 0:
         return
@@ -74,22 +62,10 @@ def forward(
         )
 
 
-def backward(
-    g: Tensor,
-    x: Tensor,
-    w: Tensor,
-    weight: Tensor | None,
-    stats: Tensor,
-    eps: float,
-    centre: bool,
-    dx: Tensor,
-    sums: Tensor,
-    holes: bool = False,
-    wrt_w: bool = False,
-) -> Tensor | None:
+def backward(given: Inputs, g: Tensor, stats: Tensor, dx: Tensor, sums: Tensor, wrt_w: bool) -> Tensor | None:
     """Fill dx like x, and sums (2, B, C) with Σ g and Σ g·ŷ over the samples; return w's gradient if asked for."""
+    x, w, weight, _, groups, _, centre, holes = given
     B, C, N = x.shape
-    groups = stats.shape[2]
     D, rows = C // groups, B * groups
     shared = w.shape[0] == 1
     if x.numel() == 0:
@@ -105,28 +81,17 @@ def backward(
                 CENTRE=centre, HOLES=holes,
             )  # fmt: skip
         else:
-            dw = _backward_by_tiles(g, x, w, weight, stats, dx, sums, own, centre, holes, wrt_w)
+            dw = _backward_by_tiles(given, g, stats, dx, sums, wrt_w)
     if dw is None:
         return None
     return dw.sum((0, 1)).unsqueeze(0) if shared else dw.sum(1)
 
 
-def _backward_by_tiles(
-    g: Tensor,
-    x: Tensor,
-    w: Tensor,
-    weight: Tensor | None,
-    stats: Tensor,
-    dx: Tensor,
-    sums: Tensor,
-    own: int,
-    centre: bool,
-    holes: bool,
-    wrt_w: bool,
-) -> Tensor | None:
+def _backward_by_tiles(given: Inputs, g: Tensor, stats: Tensor, dx: Tensor, sums: Tensor, wrt_w: bool) -> Tensor | None:
     """Sums of all tiles, their merger, then the gradient: x and g are read twice."""
+    x, w, weight, _, groups, _, centre, holes = given
+    w, own = _weights(w)
     B, C, N = x.shape
-    groups = stats.shape[2]
     D, rows = C // groups, B * groups
     tile = part_of_row(C, N)
     TC, TN = cuts(C, tile.channels), cuts(N, tile.samples)

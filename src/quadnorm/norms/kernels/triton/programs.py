@@ -15,7 +15,7 @@ read as 0, and has no gradient.
 import triton
 import triton.language as tl
 
-FILL: tl.constexpr = tl.constexpr(1e15)  # see quadnorm.norms.weights.FILL
+FILL: tl.constexpr = tl.constexpr(1e15)  # see quadnorm.norms.kernels.inputs.FILL
 
 
 @triton.jit

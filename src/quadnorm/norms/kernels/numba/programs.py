@@ -1,4 +1,4 @@
-"""The CPU kernel: weighted moments in one sweep, the output in another. The only file here that imports numba.
+"""The CPU kernel: weighted moments in one sweep, the output in another.
 
 Numbers: lanes run in the input's precision, every block of samples ends in float64, blocks and channels are merged by
 Chan's formula. Reassociation is allowed only inside sums; infinities and NaN keep their meaning, and a division by zero
@@ -7,23 +7,14 @@ the mean is 10⁵ standard deviations.
 
 Helpers are inlined by force. Without that, the process that compiled the kernel and the next one, which loaded it from
 the disk cache, gave sums that differed in their last bits: presumably they ran separately compiled copies of a helper,
-with other orders of summation. ``tests/norms/kernels/test_history.py`` checks it.
+with other orders of summation. ``tests/norms/kernels/test_history.py`` checks it. They stay in this file: numba's disk
+cache notices a change of the file that a kernel stands in, and of no other.
 """
 
-from __future__ import annotations
-
 import math
-import threading
-from functools import cache
-from typing import Any
 
 import numpy as np
-import torch
-from numba import config, get_num_threads, njit, prange, set_num_threads
-from numba.np.ufunc import parallel
-from torch import Tensor
-
-MAX_THREADS: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+from numba import njit, prange
 
 BLOCK = 16384  # samples per partial sum: 64 KiB of float32, so the second pass over a block finds it in the L2 cache
 
@@ -292,70 +283,3 @@ def backward_blocks(g, x, w, gamma, stats, centre, dx, sums):  # type: ignore[no
         _gradient(
             x[b, c, i:j], g[b, c, i:j], ws, dx[b, c, i:j], stats[0, b, r], scale, folded[0, b, r], folded[1, b, r]
         )
-
-
-# --- running it ------------------------------------------------------------------------------------------------------
-
-_one_at_a_time = threading.Lock()
-
-
-def forward(
-    x: Tensor,
-    w: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    eps: float,
-    centre: bool,
-    y: Tensor,
-    stats: Tensor,
-) -> None:
-    """Write y (B, C, N) and the statistics (3, B, G)."""
-    gamma = torch.ones(x.shape[1], dtype=x.dtype, device="cpu") if weight is None else weight.detach().contiguous()
-    beta = torch.zeros(x.shape[1], dtype=x.dtype, device="cpu") if bias is None else bias.detach().contiguous()
-    arguments = [t.numpy() for t in (x, w.contiguous(), gamma, beta)], (eps, centre), [y.numpy(), stats.numpy()]
-    _run(forward_rows, forward_blocks, stats, arguments)
-
-
-def backward(
-    g: Tensor,
-    x: Tensor,
-    w: Tensor,
-    weight: Tensor | None,
-    stats: Tensor,
-    eps: float,
-    centre: bool,
-    dx: Tensor,
-    sums: Tensor,
-) -> None:
-    """Write dx (B, C, N) and the sums Σ g and Σ g·ŷ (2, B, C)."""
-    gamma = torch.ones(x.shape[1], dtype=x.dtype, device="cpu") if weight is None else weight.detach().contiguous()
-    arguments = [t.numpy() for t in (g, x, w.contiguous(), gamma, stats)], (centre,), [dx.numpy(), sums.numpy()]
-    _run(backward_rows, backward_blocks, stats, arguments)
-
-
-def _run(by_rows: Any, by_blocks: Any, stats: Tensor, arguments: Any) -> None:
-    single_file = _not_threadsafe()
-    threads = min(torch.get_num_threads(), MAX_THREADS)
-    if get_num_threads() != threads:
-        set_num_threads(threads)
-    # Whole rows reuse the cache; too few or unevenly many would leave threads idle.
-    rows = stats.shape[1] * stats.shape[2]
-    kernel = by_rows if rows >= 4 * threads or rows % threads == 0 else by_blocks
-    inputs, options, outputs = arguments
-    if single_file:
-        with _one_at_a_time:
-            kernel(*inputs, *options, *outputs)
-    else:
-        kernel(*inputs, *options, *outputs)
-
-
-@cache
-def _not_threadsafe() -> bool:
-    """Numba's own work queue aborts when two threads enter it; its OpenMP and TBB layers do not."""
-    layer: Any = parallel
-    # Numba's OpenMP layer is torch's too: starting it sets the number of threads of both to that of the machine.
-    before = torch.get_num_threads()
-    layer._launch_threads()
-    if torch.get_num_threads() != before:
-        torch.set_num_threads(before)
-    return bool(layer.threading_layer() == "workqueue")

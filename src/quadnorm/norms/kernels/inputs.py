@@ -1,0 +1,60 @@
+"""What every kernel is given, and what they share: absent samples, and the gradient for the weights."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+# Beyond this a value at an absent sample is a fill value (NaN, netCDF's 9.97e36, …): its square could overflow and 0·∞
+# is NaN.
+FILL = 1e15
+
+
+class Inputs(NamedTuple):
+    """One call of the weighted norm: y = γ·(x − μ)·rstd + β, with the moments of ``groups`` groups under w."""
+
+    x: Tensor
+    """(B, C, N), contiguous."""
+    w: Tensor
+    """(1 or B, N), in the statistics' dtype; rows sum to 1."""
+    weight: Tensor | None = None
+    """γ (C,)."""
+    bias: Tensor | None = None
+    """β (C,)."""
+    groups: int = 1
+    eps: float = 1e-5
+    centre: bool = True
+    """Whether the mean is subtracted; without, μ = 0."""
+    holes: bool = False
+    """Whether the kernel must read fill values at samples of weight 0 as 0; only Triton's can."""
+
+
+def weights_gradient(given: Inputs, stats: Tensor, sums: Tensor) -> Tensor:
+    """Dw as in :func:`quadnorm.norms.kernels.formula.backward`, one batch entry at a time, for kernels without it.
+
+    ``sums``: Σ g and Σ g·ŷ over the samples, (2, B, C).
+    """
+    x, w, weight = given.x, given.w, given.weight
+    B, C, N = x.shape
+    G = stats.shape[2]
+    dw = torch.zeros(B, N, dtype=w.dtype, device=w.device)
+    h = (sums if weight is None else sums * weight).reshape(2, B, G, C // G).mean(3)  # (2, B, G)
+    for b in range(B):
+        high, low, rstd = stats[:, b, :, None, None]
+        xhat = (x[b].reshape(G, C // G, N).to(w.dtype) - high - low) * rstd
+        dw[b] = -(xhat.square().sum(1) * h[1, b, :, None] / 2).sum(0)
+        if given.centre:
+            dw[b] -= (xhat.sum(1) * h[0, b, :, None]).sum(0)
+    return dw.sum(0, keepdim=True) if w.shape[0] == 1 else dw
+
+
+def fill_values(x: Tensor, w: Tensor) -> Tensor:
+    """Where x (B, C, *spatial) holds NaN, infinite or fill values at absent samples (w = 0)."""
+    return (w == 0).reshape(w.shape[0], 1, *x.shape[2:]) & ~(x.detach().abs() < FILL)
+
+
+def without_fill_values(x: Tensor, w: Tensor) -> Tensor:
+    """Input x with NaN, infinite and fill values at absent samples read as 0; everything else untouched."""
+    return torch.where(fill_values(x, w), torch.zeros((), dtype=x.dtype, device=x.device), x)

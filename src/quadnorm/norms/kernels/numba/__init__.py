@@ -1,0 +1,1 @@
+"""The weighted norm on CPUs, compiled by numba."""

@@ -30,23 +30,26 @@ def formula(m, x, onto=None):
 
 
 @settings(deadline=None, max_examples=25)
-@given(st.integers(1, 3), st.integers(1, 700), st.integers(1, 40), st.booleans())
-def test_blocks_do_not_show(batch, n, hidden, with_onto):
-    """Value and gradients, for any size: blocks of 64 points and a remainder."""
+@given(st.integers(1, 3), st.integers(1, 700), st.integers(1, 40), st.booleans(), st.booleans())
+def test_blocks_do_not_show(batch, n, hidden, with_onto, keep):
+    """Value and gradients, for any size: blocks of 64 points and a remainder, the hidden field kept or made again."""
     torch.manual_seed(0)
     m = PointwiseMLP(3, hidden, 2).double()
     x = torch.randn(batch, 3, n, dtype=D, requires_grad=True)
     onto = torch.randn(batch, 2, n, dtype=D, requires_grad=True) if with_onto else None
     g = torch.randn(batch, 2, n, dtype=D)
     leaves = [x, *m.parameters(), *([] if onto is None else [onto])]
-    old, module.BLOCK_BYTES = module.BLOCK_BYTES, 1
+    old, (module.BLOCK_BYTES, module.KEPT_BYTES) = (module.BLOCK_BYTES, module.KEPT_BYTES), (1, 2**24 if keep else 0)
     try:
-        got = torch.autograd.grad(m(x, onto), leaves, g)
+        y = m(x, onto)
+        got = torch.autograd.grad(y, leaves, g, retain_graph=True)
+        again = torch.autograd.grad(y, leaves, g)
         torch.testing.assert_close(m(x, onto), formula(m, x, onto))
     finally:
-        module.BLOCK_BYTES = old
-    for a, b in zip(got, torch.autograd.grad(formula(m, x, onto), leaves, g), strict=True):
+        module.BLOCK_BYTES, module.KEPT_BYTES = old
+    for a, b, c in zip(got, torch.autograd.grad(formula(m, x, onto), leaves, g), again, strict=True):
         torch.testing.assert_close(a, b)
+        assert torch.equal(a, c)
 
 
 def test_gradcheck_to_second_order():
@@ -63,13 +66,25 @@ def test_gradcheck_to_second_order():
     assert torch.autograd.gradgradcheck(f, leaves)
 
 
-def test_only_the_input_is_kept_for_the_backward_pass():
+def test_keeping_the_hidden_field_changes_no_bit(monkeypatch):
+    m, x = PointwiseMLP(3, 40, 2), torch.randn(2, 3, 700, requires_grad=True)
+    monkeypatch.setattr(module, "BLOCK_BYTES", 40 * 4 * 100)
+    results = []
+    for limit in (0, 2**24):
+        monkeypatch.setattr(module, "KEPT_BYTES", limit)
+        y = m(x)
+        results.append([y.detach(), *torch.autograd.grad(y.square().sum(), [x, *m.parameters()])])
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+def test_only_the_input_is_kept_of_large_fields(monkeypatch):
+    monkeypatch.setattr(module, "KEPT_BYTES", 2 * 64 * 500 * 4 - 1)
     m = PointwiseMLP(4, 64, 1)
     x = torch.randn(2, 4, 500, requires_grad=True)
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.numel()) or t, lambda t: t):
         m(x)
-    assert sum(kept) == x.numel() + sum(p.numel() for p in m.parameters())
+    assert sum(kept) == x.numel() + sum(p.numel() for p in m.parameters()) - 1  # all but the last bias
 
 
 def test_inputs_that_need_no_gradient():

@@ -48,19 +48,27 @@ def trained_alike(model, other, sizes=(8, 11)):
 
 
 @OWN_WARNINGS
-@pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex")  # only views are left
-def test_compiled_training_steps():
-    """Inductor, no graph break."""
-    model = FNO(width=4, modes=2, layers=1, projection=4, norm="quad", measure="trapezoid")
-    trained_alike(torch.compile(model, fullgraph=True), copy.deepcopy(model), sizes=(8, 8))
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("fno", {}),
+        ("hermitian", {"norm": "anchored:8", "measure": Anchored(8)}),
+        ("galerkin", {"norm": "anchored:8", "measure": Anchored(8)}),
+        ("transolver", {"norm": "quad", "measure": "trapezoid"}),
+    ],
+)
+def test_one_graph_for_training_on_all_square_grids(name, options):
+    """One trace without breaks serves every resolution, forward and backward.
 
-
-@OWN_WARNINGS
-@pytest.mark.parametrize("name", ["hermitian", "galerkin", "transolver"])
-def test_traced_training_steps(name):
-    """The same trace without code generation, which takes most of the time and tests nothing of ours."""
-    model = build(name, norm="anchored:8", measure=Anchored(8))
-    trained_alike(torch.compile(model, fullgraph=True, backend="aot_eager"), copy.deepcopy(model))
+    Without code generation, which takes most of the time and tests nothing of ours. Counting asks what the measure is
+    inside of the trace; anchoring must not ask for the size. Not the training grid first: its size must not be compiled
+    in.
+    """
+    model = build(name, **options)
+    torch._dynamo.reset()
+    compiled = torch.compile(model, fullgraph=True, dynamic=True, backend="aot_eager")
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        trained_alike(compiled, copy.deepcopy(model), sizes=(9, 8, 17))
 
 
 @OWN_WARNINGS
@@ -74,33 +82,10 @@ def test_export_with_free_resolution(name):
         torch.testing.assert_close(program.module()(x), model(x), rtol=1e-4, atol=1e-5)
 
 
-# As published and anchored. Counting asks what the measure is inside of the trace; anchoring must not ask for the size.
-FREE = pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("fno", {}),
-        ("fno", {"norm": "anchored:8", "measure": Anchored(8)}),
-        ("galerkin", {}),
-        ("transolver", {}),
-    ],
+@OWN_WARNINGS
+@pytest.mark.parametrize(
+    ("name", "options"), [("fno", {"norm": "anchored:8", "measure": Anchored(8)}), ("galerkin", {}), ("transolver", {})]
 )
-
-
-@OWN_WARNINGS
-@FREE
-def test_one_graph_for_all_square_grids(name, options):
-    """``dynamic=True`` from the first call on: one trace, which then serves every resolution."""
-    model = build(name, **options).eval()
-    torch._dynamo.reset()
-    compiled = torch.compile(model, fullgraph=True, dynamic=True, backend="aot_eager")
-    with torch.no_grad(), torch._dynamo.config.patch(error_on_recompile=True):
-        for n in (9, 8, 17):  # not the training grid first: its size must not be compiled in
-            x = torch.randn(2, 1, n, n)
-            torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
-
-
-@OWN_WARNINGS
-@FREE
 def test_export_with_one_size_for_both_axes(name, options):
     model = build(name, **options).eval()
     n = torch.export.Dim("n", min=6, max=500)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import sqrt
 from typing import Any
 
@@ -13,6 +14,8 @@ from quadnorm._tensors import is_plain
 
 # Hidden activations of one block of points stay in the second-level caches, one share for each thread.
 BLOCK_BYTES = 2**20
+# A hidden field up to this size is kept for the backward pass: making it again takes longer than reading it back.
+KEPT_BYTES = 2**24
 
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor | None, onto: Tensor | None = None) -> Tensor:
@@ -61,8 +64,8 @@ class Pointwise(nn.Module):
 class PointwiseMLP(nn.Module):
     r"""Two linear maps with a GELU between, :math:`y_j = W_2\,\mathrm{GELU}(W_1 x_j + b_1) + b_2` at every sample j.
 
-    On a CPU the wide hidden field is never stored: it is made block by block, and made again for the derivative. That
-    is faster than writing it to memory, and what remains for the backward pass is x alone.
+    On a CPU the wide hidden field is made block by block. A large one is made again for the derivative, which is faster
+    than writing it to memory, and what remains for the backward pass is x alone; a small one (16 MiB) is kept.
 
     Shapes: (B, C_in, N) → (B, C_out, N); ``onto`` (B, C_out, N) is added if given.
 
@@ -80,7 +83,9 @@ class PointwiseMLP(nn.Module):
         args = (x, self.first.weight, self.first.bias, self.second.weight, self.second.bias)
         if x.device.type != "cpu" or not is_plain(*args, onto) or torch.is_autocast_enabled("cpu"):
             return plain_mlp(*args, onto)  # type: ignore[arg-type]
-        y: Tensor = _BlockedMLP.apply(*args, onto)  # type: ignore[no-untyped-call]
+        hidden = x.shape[0] * self.first.weight.shape[0] * x.shape[2] * x.element_size()
+        keep = torch.is_grad_enabled() and hidden <= KEPT_BYTES
+        y: Tensor = _BlockedMLP.apply(*args, onto, keep)  # type: ignore[no-untyped-call]
         return y
 
 
@@ -109,40 +114,56 @@ class _BlockedMLP(torch.autograd.Function):
     # Everything is written into the same few buffers: new memory would not be in the cache.
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, onto: Tensor | None) -> Tensor:
-        ctx.save_for_backward(x, w1, b1, w2, b2)
+    def forward(
+        ctx: Any, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, onto: Tensor | None, keep: bool
+    ) -> Tensor:
         c1, c2 = b1[:, None], b2[:, None]
         y = c2.repeat(x.shape[0], 1, x.shape[2]) if onto is None else onto + c2
-        width, blocks = _blocks(x, w1.shape[0])
-        buffer = x.new_empty(w1.shape[0] * width)
-        for b, s in blocks:
-            h = buffer[: w1.shape[0] * (s.stop - s.start)].view(w1.shape[0], -1)
-            torch.mm(w1, x[b, :, s], out=h)
-            torch.ops.aten.gelu_(h.add_(c1))
-            y[b, :, s].addmm_(w2, h)
+        hidden = _Hidden(x, w1.shape[0], 2, keep)
+        ctx.save_for_backward(x, w1, b1, w2, hidden.space if keep else None)
+        for b, s in hidden.blocks:
+            pre, act = hidden.of(b, s)
+            torch.mm(w1, x[b, :, s], out=pre).add_(c1)
+            torch.ops.aten.gelu.out(pre, out=act)
+            y[b, :, s].addmm_(w2, act)
         return y
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        x, w1, b1, w2, _ = ctx.saved_tensors
+        x, w1, b1, w2, kept = ctx.saved_tensors
         onto = g if ctx.needs_input_grad[5] else None
         # Derivatives of the derivative, or many at once: plain operations.
         if torch.is_grad_enabled() or is_batched(g) or not is_plain(g):
-            return *plain_gradient(x, w1, b1, w2, g), onto
+            return *plain_gradient(x, w1, b1, w2, g), onto, None
         gx = torch.empty_like(x, memory_format=torch.contiguous_format) if ctx.needs_input_grad[0] else None
         g1, gb1, g2 = (torch.zeros_like(t) for t in (w1, b1, w2))
-        width, blocks = _blocks(x, w1.shape[0])
-        buffers = x.new_empty(3, w1.shape[0] * width)
-        for b, s in blocks:
+        hidden, scratch = _Hidden(x, w1.shape[0], 2, False, kept), _Hidden(x, w1.shape[0], 2, False)
+        for b, s in hidden.blocks:
             xs, gs = x[b, :, s], g[b, :, s]
-            pre, act, gh = (t[: w1.shape[0] * xs.shape[1]].view(w1.shape[0], -1) for t in buffers)
-            torch.mm(w1, xs, out=pre).add_(b1[:, None])
-            torch.ops.aten.gelu.out(pre, out=act)
+            (pre, act), (ga, gh) = hidden.of(b, s), scratch.of(b, s)
+            if kept is None:
+                torch.mm(w1, xs, out=pre).add_(b1[:, None])
+                torch.ops.aten.gelu.out(pre, out=act)
             g2.addmm_(gs, act.t())
-            torch.mm(w2.t(), gs, out=act)
-            torch.ops.aten.gelu_backward.grad_input(act, pre, grad_input=gh)
+            torch.mm(w2.t(), gs, out=ga)
+            torch.ops.aten.gelu_backward.grad_input(ga, pre, grad_input=gh)
             g1.addmm_(gh, xs.t())
             gb1 += gh.sum(1)
             if gx is not None:
                 torch.mm(w1.t(), gh, out=gx[b, :, s])
-        return gx, g1, gb1, g2, g.sum((0, 2)), onto
+        return gx, g1, gb1, g2, g.sum((0, 2)), onto, None
+
+
+class _Hidden:
+    """Hidden fields (B, H, N), block by block: memory for all blocks if they are kept, else for one of them."""
+
+    def __init__(self, x: Tensor, channels: int, fields: int, keep: bool, space: Tensor | None = None) -> None:
+        width, self.blocks = _blocks(x, channels)
+        self.channels, self.points, self.keep = channels, x.shape[2], keep or space is not None
+        numbers = channels * (x.shape[0] * x.shape[2] if self.keep else width)
+        self.space = x.new_empty(fields, numbers) if space is None else space
+
+    def of(self, b: int, s: slice) -> Iterator[Tensor]:
+        """The fields of one block, (H, points)."""
+        start = (b * self.points + s.start) * self.channels if self.keep else 0
+        return (t[start : start + self.channels * (s.stop - s.start)].view(self.channels, -1) for t in self.space)

@@ -39,6 +39,7 @@ def bits(cache, *arguments: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.slow  # two processes, one of which compiles four kernels
 def test_bits_do_not_depend_on_the_past_of_a_process(tmp_path):
     compiled = bits(tmp_path, "blocks first")
     assert len(set(compiled)) == 2  # the two kernels saw different data

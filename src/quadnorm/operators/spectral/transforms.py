@@ -32,6 +32,7 @@ Matrices = tuple[Tensor, ...]
 # FFT form.
 DENSE_NS = 0.012
 FFT_NS = 0.3
+TRANSPOSED = 48  # samples per axis up to which a product transposes on the way
 
 
 @dataclass(frozen=True)
@@ -123,8 +124,26 @@ def analyse_real(x: Tensor, mats: Matrices) -> Tensor:
     return x.permute(*range(2, x.ndim), 0, 1).contiguous()
 
 
+def _transposing_pays(mats: Matrices) -> bool:
+    """Whether the last product of a synthesis should bring B and C to the front, instead of a copy before the first.
+
+    It then writes the field with long strides, which costs as much as the copy once a row leaves the cache.
+    """
+    if len(mats) != 2 or not is_plain() or mats[0].device.type != "cpu":
+        return False
+    (rows, sizes) = zip(*(a.shape for a in mats), strict=True)
+    return min(rows) >= 16 and max(sizes) <= TRANSPOSED and cheapest_order(sizes, rows) == (1, 0)
+
+
 def synthesise_real(t: Tensor, mats: Matrices) -> Tensor:
     """(*rows, B, C) → (B, C, *n), the transpose of :func:`analyse_real`."""
+    if _transposing_pays(mats):
+        a0, a1 = mats
+        (r0, n0), (r1, n1) = a0.shape, a1.shape
+        rows = torch.mm(a0.t(), t.reshape(r0, -1)).view(n0, r1, -1)  # (n0, r1, B·C)
+        field = t.new_empty(rows.shape[2], n0, n1)
+        torch.bmm(rows.transpose(1, 2), a1.expand(n0, -1, -1), out=field.transpose(0, 1))
+        return field.view(*t.shape[2:], n0, n1)
     x = t.permute(t.ndim - 2, t.ndim - 1, *range(t.ndim - 2)).contiguous()
     for axis in reversed(_order(tuple(a.shape[1] for a in mats), tuple(a.shape[0] for a in mats))):
         x = _along(x, mats[axis].t(), axis)
@@ -159,6 +178,31 @@ def complex_modes(t: Tensor, modes: Modes) -> Tensor:
     torch.add(cs[:m], sc[:m], out=im[:m]).neg_()
     torch.sub(sc[1 : q + 1], cs[1 : q + 1], out=im[m:])
     return x
+
+
+def real_coefficients(y: Tensor, modes: Modes) -> Tensor:
+    """:func:`from_modes` of one complex tensor. In two dimensions, the common case, without intermediate copies."""
+    re, im = y.real, y.imag
+    if len(modes.kept) != 2:
+        return from_modes(re, im, modes)
+    m, q = modes.kept[0], modes.lowest[0]
+    rows, columns = (top + 1 for top in modes.tops)
+    t = torch.empty(2 * rows, 2 * columns, *y.shape[2:], dtype=re.dtype, device=y.device)
+    (cc, cs), (sc, ss) = (half.chunk(2, 1) for half in t.chunk(2, 0))  # waves along the first axis, along the second
+    both = min(m - 1, q)
+    ahead, back = slice(1, both + 1), slice(m, m + both)
+    torch.add(re[ahead], re[back], out=cc[ahead])
+    torch.sub(im[back], im[ahead], out=sc[ahead])
+    torch.add(im[ahead], im[back], out=cs[ahead]).neg_()
+    torch.sub(re[back], re[ahead], out=ss[ahead])
+    # Modes without a partner: k = 0, and the highest one where only k or only −k is kept.
+    alone = [(slice(0, 1), slice(0, 1), 1)]
+    if m - 1 != q:
+        alone.append((slice(both + 1, rows), *((slice(both + 1, m), 1) if m - 1 > q else (slice(m + both, m + q), -1))))
+    for at, source, sign in alone:
+        cc[at], cs[at] = re[source], im[source].neg()
+        sc[at], ss[at] = im[source] * -sign, re[source] * -sign
+    return t
 
 
 def from_modes(re: Tensor, im: Tensor, modes: Modes) -> Tensor:
@@ -208,7 +252,7 @@ class Synthesise(torch.autograd.Function):
     def forward(ctx: Any, y: Tensor, bias: Tensor | None, modes: Modes, *mats: Tensor) -> Tensor:
         ctx.modes, ctx.mats = modes, mats
         with full_precision(y):
-            t = from_modes(y.real, y.imag, modes)
+            t = real_coefficients(y, modes)
             if bias is not None:
                 t.flatten(0, -3)[0] += bias
             return synthesise_real(t, mats)

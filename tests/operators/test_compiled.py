@@ -29,8 +29,8 @@ NORMS = ["quad", "quad:instance", "blend", "anchored:9", "rms", "layer", "instan
 def test_constant_fields_in_eval_mode(name):
     """BatchNorm in eval mode, ELU, a norm of a constant: inductor gives GroupNorm rounding errors times 1/√ε there.
 
-    That is pytorch issue 181696. A quadrature norm gives exactly β, eager and compiled; those that promise PyTorch's own
-    result have its fault, and are compared on fields that vary only.
+    That is pytorch issue 181696. A quadrature norm gives exactly β, eager and compiled. Norms that promise PyTorch's
+    own result have its fault, and are compared on fields that vary only.
     """
     torch.manual_seed(0)
     tower = nn.Sequential(nn.BatchNorm2d(4), nn.ELU(), make_norm(name, 4), nn.ELU()).eval()
@@ -45,7 +45,7 @@ def test_constant_fields_in_eval_mode(name):
 
 @pytest.mark.parametrize("name", ["quad:instance", "rms:instance"])
 def test_large_fields_in_eval_mode(name):
-    """Where inductor's InstanceNorm is 2e-5 from eager (pytorch issues 142839, 141541): long sums, one after another."""
+    """Where inductor's InstanceNorm is 2e-5 from eager (pytorch issues 142839, 141541): sums one after another."""
     torch.manual_seed(0)
     layer = make_norm(name, 3).eval()
     x = torch.randn(1, 3, 1024, 1024) + 3

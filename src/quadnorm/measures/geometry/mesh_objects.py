@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from quadnorm.measures.geometry.cells import KINDS
+from quadnorm.measures.geometry.curved import CURVED
 
 log = logging.getLogger("quadnorm")
 
@@ -16,7 +17,11 @@ log = logging.getLogger("quadnorm")
 NAMES: dict[Any, str] = {
     **{name: name for name in KINDS},
     **{"tetra": "tetrahedron", "tet": "tetrahedron", "hex": "hexahedron", "tri": "triangle", "vertex": "vertex"},
+    **{name: name for name in CURVED},
+    "tetra10": "tetrahedron10",
     **{1: "vertex", 3: "line", 5: "triangle", 9: "quad", 10: "tetrahedron", 12: "hexahedron"},
+    **{21: "line3", 22: "triangle6", 23: "quad8", 28: "quad9", 24: "tetrahedron10", 25: "hexahedron20"},
+    29: "hexahedron27",
 }
 _CORNERS = [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1], [1, 0, 1], [1, 1, 1], [0, 1, 1]]  # VTK's order
 
@@ -40,11 +45,12 @@ def mesh_arrays(mesh: Any) -> tuple[Any, dict[str, Any]]:
         if name not in NAMES:
             known = ", ".join(n for n in NAMES if isinstance(n, str) and n != "vertex")
             raise ValueError(
-                f"the mesh has cells of kind {name!r}; known are {known}. Of quadratic cells take the corners: the "
-                "first columns, under the straight cell's name"
+                f"the mesh has cells of kind {name!r}; known are {known}. Of others take the corners: the first "
+                "columns, under the straight cell's name"
             )
         groups.setdefault(NAMES[name], []).append(np.asarray(array))
-    sizes = {name: KINDS[name].dim if name in KINDS else 0 for name, parts in groups.items() if sum(map(len, parts))}
+    dims = {name: kind.dim for name, kind in (KINDS | CURVED).items()}  # type: ignore[operator]
+    sizes = {name: dims.get(name, 0) for name, parts in groups.items() if sum(map(len, parts))}
     top = max(sizes.values(), default=0)
     if top == 0:
         raise ValueError("the mesh has no cells but points: a measure needs lines, areas or volumes")
@@ -81,10 +87,7 @@ def _skfem(mesh: Any) -> tuple[Any, dict[str, Any]]:
     points, cells = np.asarray(mesh.p), np.asarray(mesh.t)
     dim, corners = points.shape[0], cells.shape[0]
     if getattr(mesh, "nvertices", points.shape[1]) < points.shape[1]:
-        raise ValueError(
-            f"{type(mesh).__name__} has nodes beside its vertices; take the straight mesh of its vertices: "
-            "points mesh.p[:, :mesh.nvertices].T, cells mesh.t.T"
-        )
+        return points.T, _skfem_curved(mesh)
     name = {2: "line", 3: "triangle", 4: "quad" if dim == 2 else "tetrahedron", 8: "hexahedron"}.get(corners)
     if "Quad" in type(mesh).__name__:
         name = "quad"
@@ -94,3 +97,16 @@ def _skfem(mesh: Any) -> tuple[Any, dict[str, Any]]:
         reference = np.asarray(mesh.elem.refdom.p).T.round().astype(int).tolist()
         cells = cells[[reference.index(corner) for corner in _CORNERS]]
     return points.T, {name: cells.T}
+
+
+def _skfem_curved(mesh: Any) -> dict[str, Any]:
+    """Quadratic cells of a scikit-fem mesh: its element says where the nodes of a cell lie."""
+    at = [tuple(node) for node in np.asarray(mesh.elem().doflocs).tolist()]
+    for kind in CURVED.values():
+        if sorted(at) == sorted(kind.nodes):
+            nodes = np.asarray(mesh.dofs.element_dofs)
+            return {kind.name: nodes[[at.index(node) for node in kind.nodes]].T}
+    raise ValueError(
+        f"{type(mesh).__name__} has cells of {len(at)} nodes, which are not known; take the straight mesh of its "
+        "vertices: points mesh.p[:, :mesh.nvertices].T, cells mesh.t.T"
+    )

@@ -10,11 +10,15 @@ import torch
 from quadnorm._suggest import unknown
 from quadnorm.measures.geometry.cells import KINDS, CellKind, hexahedron_minimum, integrals
 from quadnorm.measures.geometry.coordinates import FloatArray, IntArray, as_points, to_numpy
+from quadnorm.measures.geometry.curved import CURVED, CurvedKind, curved_integrals
 from quadnorm.measures.geometry.mesh_objects import mesh_arrays
 
 _BLOCK = 1 << 12  # cells per pass: a block and its temporaries stay in the cache
 _ROUNDING = 32 * float(np.finfo(float).eps)
 _WORD = {1: "length", 2: "area", 3: "volume"}
+
+Kind = CellKind | CurvedKind
+ALL_KINDS: dict[str, Kind] = {**KINDS, **CURVED}
 
 
 class _Block(NamedTuple):
@@ -31,10 +35,13 @@ def cell_weights(points: Any, cells: Any = None) -> torch.Tensor:
         cells: connectivity (M, k) of integers; k tells the kind: 2 lines, 3 triangles, 8 hexahedra, and 4 quads in the
             plane but tetrahedra in space. Mixed meshes, and quads in space, say it in a mapping from ``"line"``,
             ``"triangle"``, ``"quad"``, ``"tetrahedron"``, ``"hexahedron"`` to such arrays; all of one dimension.
+            Quadratic cells are known by name only: ``"line3"``, ``"triangle6"``, ``"quad8"``, ``"quad9"``,
+            ``"tetrahedron10"``, ``"hexahedron20"``, ``"hexahedron27"``, nodes in VTK's order.
 
     Vertices of quads go around (either way), of hexahedra around the bottom and then around the top (VTK order).
     Inverted cells count positively. Flat cells, cells folded over themselves (J changes sign), and indices out of range
-    are refused. Exact for all cells but warped quads in space (a bilinear patch, integrated with 6×6 Gauss points).
+    are refused. Exact for all cells but warped quads in space (a bilinear patch, integrated with 6×6 Gauss points) and
+    curved surfaces and lines (5 Gauss points per direction).
 
     Returns: float64 tensor (M,), the cells of a mapping one kind after the other in its order.
 
@@ -52,8 +59,9 @@ def lumped_weights(points: Any, cells: Any = None) -> torch.Tensor:
     """Weight of each vertex: the integral of its basis function, w_v = Σ_T ∫_T φ_v dx (the lumped mass matrix).
 
     Σ_v w_v f(x_v) integrates the interpolant of f exactly, so it has order 2 on refined meshes; the weights sum to the
-    mesh's volume. A simplex gives each vertex |T|/(dim+1). A vertex that no cell uses gets 0. Arguments and refusals
-    as in `cell_weights`; warped quads in space as there.
+    mesh's volume. A simplex gives each vertex |T|/(dim+1). A vertex that no cell uses gets 0. Quadratic cells share
+    their volume by the diagonal of the mass matrix, because these integrals vanish at the corners of a triangle and are
+    negative at those of a tetrahedron. Arguments and refusals as in `cell_weights`; warped quads in space as there.
 
     Returns: float64 tensor (N,).
 
@@ -68,17 +76,18 @@ def lumped_weights(points: Any, cells: Any = None) -> torch.Tensor:
     return torch.from_numpy(out)
 
 
-def _mesh(points: Any, cells: Any) -> tuple[FloatArray, list[tuple[CellKind, npt.NDArray[Any]]]]:
+def _mesh(points: Any, cells: Any) -> tuple[FloatArray, list[tuple[Kind, npt.NDArray[Any]]]]:
     """Check a mesh and sort its cells by kind."""
     if cells is None:
         points, cells = mesh_arrays(points)
     x = as_points(points)
     if isinstance(cells, Mapping):
-        groups = []
+        groups: list[tuple[Kind, npt.NDArray[Any]]] = []
         for name, array in cells.items():
-            if name not in KINDS:
-                raise ValueError(unknown("kind of cell", name, KINDS))
-            groups.append((KINDS[name], _connectivity(array, len(x), f"cells[{name!r}]", KINDS[name].vertices)))
+            if name not in ALL_KINDS:
+                raise ValueError(unknown("kind of cell", name, ALL_KINDS))
+            kind = ALL_KINDS[name]
+            groups.append((kind, _connectivity(array, len(x), f"cells[{name!r}]", kind.vertices)))
         if len({kind.dim for kind, c in groups if len(c)}) > 1:
             got = ", ".join(f"{kind.name} ({kind.dim}-D)" for kind, c in groups if len(c))
             raise ValueError(f"cells mix dimensions: {got}; lengths, areas and volumes do not add up: weigh them apart")
@@ -120,7 +129,7 @@ def _guess(columns: int, space: int) -> CellKind:
     return KINDS[name]
 
 
-def _blocks(x: FloatArray, kind: CellKind, cells: npt.NDArray[Any]) -> Iterator[_Block]:
+def _blocks(x: FloatArray, kind: Kind, cells: npt.NDArray[Any]) -> Iterator[_Block]:
     """Integrate block by block, so that memory stays small whatever the mesh; complain at the end about all cells."""
     # No cell's rounding error can exceed that of a cell as large as the mesh: larger Jacobians need no closer look.
     low, high = (np.array([f(column) for column in x.T]) for f in (np.min, np.max))  # 10× faster than axis=0
@@ -131,9 +140,13 @@ def _blocks(x: FloatArray, kind: CellKind, cells: npt.NDArray[Any]) -> Iterator[
     for start in range(0, len(cells), _BLOCK):
         block = np.ascontiguousarray(cells[start : start + _BLOCK].T, dtype=np.intp)
         vertices = np.take(x, block, axis=0, mode="clip").transpose(0, 2, 1)  # (k, D, B); range was checked
-        basis, lowest = integrals(kind, vertices)
+        basis, lowest = (curved_integrals if isinstance(kind, CurvedKind) else integrals)(kind, vertices)
         doubtful = np.flatnonzero(lowest <= safe)
-        if doubtful.size:
+        if isinstance(kind, CurvedKind):
+            is_flat = basis[:, doubtful].sum(0) <= safe
+            flat.append(doubtful[is_flat] + start)
+            folded.append(doubtful[~is_flat] + start)
+        elif doubtful.size:
             is_flat, is_folded = _defects(kind, vertices[..., doubtful], basis[:, doubtful].sum(0), lowest[doubtful])
             flat.append(doubtful[is_flat] + start)
             folded.append(doubtful[is_folded] + start)
@@ -166,6 +179,6 @@ def _defects(
     return flat, ~flat & (lowest < -error)
 
 
-def _refuse(kind: CellKind, cells: npt.NDArray[Any], bad: IntArray, why: str, advice: str) -> NoReturn:
+def _refuse(kind: Kind, cells: npt.NDArray[Any], bad: IntArray, why: str, advice: str) -> NoReturn:
     rows = "; ".join(f"cell {i} = {cells[i].tolist()}" for i in bad[:3])
     raise ValueError(f"{bad.size} of {len(cells)} {kind.name} cells are {why}: {rows}; {advice}")

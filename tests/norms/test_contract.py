@@ -154,7 +154,7 @@ def test_large_mean_gradient(kernel):
 
 
 @pytest.mark.parametrize("value", [0.1, -3.7, 12345.678, 1e-6, 1e8])
-@pytest.mark.parametrize("shape", [(2, 4, 33, 20), (1, 2, 3), (1, 2, 70000)])
+@pytest.mark.parametrize("shape", [(2, 4, 33, 20), (1, 2, 3), (1, 2, 7000)])
 def test_constant_field_gives_exactly_beta(kernel, value, shape):
     layer = QuadNorm(shape[1])
     nn.init.normal_(layer.bias)

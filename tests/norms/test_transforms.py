@@ -49,7 +49,7 @@ def test_compile_without_breaks_or_recompilations():
         return graph
 
     compiled = torch.compile(tower, fullgraph=True, backend=backend)
-    for n, m in [(8, 10), (12, 14), (9, 9), (20, 31), (33, 17), (64, 64)]:
+    for n, m in [(8, 10), (9, 9), (33, 17)]:
         x = torch.randn(2, 4, n, m, dtype=torch.float64, requires_grad=True)
         z = x.detach().clone().requires_grad_()
         compiled(x).cos().sum().backward()
@@ -59,6 +59,7 @@ def test_compile_without_breaks_or_recompilations():
     assert len(frames) <= 2  # the first size, then any size
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # inductor's and the C++ compiler's own
 def test_compile_with_inductor():
     """The default compiler, forward and backward, with weights given at call time and a masked sample of NaN."""
@@ -79,6 +80,7 @@ def test_compile_with_inductor():
     assert torch.isfinite(nothing).all()  # cannot be checked in a trace: finite, without meaning
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # the exporters'
 def test_export_and_onnx(tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
@@ -101,28 +103,36 @@ def test_export_and_onnx(tmp_path):
 RULES = ["simpson", "boole", "gauss-legendre", "gauss-lobatto", "clenshaw-curtis", "left", "midpoint", "periodic"]
 
 
-@pytest.mark.filterwarnings("ignore")  # the exporters'
-def test_every_rule_exports_as_plain_operations(tmp_path):
-    """All rules in one program: numbers where a rule has no closed form, and the same values in onnxruntime."""
-    onnxruntime = pytest.importorskip("onnxruntime")
+def all_rules():
     norms = [QuadNorm(4, mode="instance", measure=rule) for rule in RULES]
     norms += [BlendQuadNorm(4, measure="simpson"), QuadNorm(4, measure=Weights(torch.rand(9, 8)))]
     norms += [QuadNorm(4, measure="boole", layout="first"), QuadRMSNorm(4, measure="simpson"), AnchoredNorm(4, (9, 5))]
-    tower, x = nn.Sequential(*norms).eval(), torch.randn(2, 4, 9, 8)
-    want = tower(x).detach()
-    for strict in (False, True):
-        program = torch.export.export(tower, (x,), strict=strict)
-        assert not any("quadnorm" in str(node.target) for node in program.graph.nodes)
-        torch.testing.assert_close(program.module()(x).detach(), want, atol=2e-5, rtol=1e-5)
+    return nn.Sequential(*norms).eval()
+
+
+@pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_every_rule_exports_as_plain_operations(strict):
+    """All rules in one program: numbers where a rule has no closed form."""
+    tower, x = all_rules(), torch.randn(2, 4, 9, 8)
+    program = torch.export.export(tower, (x,), strict=strict)
+    assert not any("quadnorm" in str(node.target) for node in program.graph.nodes)
+    torch.testing.assert_close(program.module()(x).detach(), tower(x).detach(), atol=2e-5, rtol=1e-5)
+    sizes = {2: torch.export.Dim("n", min=4, max=100)}
+    with pytest.raises(ValueError, match="no closed form"):
+        torch.export.export(QuadNorm(4, measure="simpson"), (x,), dynamic_shapes=(sizes,))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # the exporters'
+def test_every_rule_in_onnxruntime(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    tower, x = all_rules(), torch.randn(2, 4, 9, 8)
     file = str(tmp_path / "rules.onnx")
     torch.onnx.export(tower, (x,), file, verbose=False)
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
     z = torch.randn(2, 4, 9, 8)
     (got,) = session.run(None, {session.get_inputs()[0].name: z.numpy()})
     np.testing.assert_allclose(got, tower(z).detach().numpy(), atol=2e-5)
-    sizes = {2: torch.export.Dim("n", min=4, max=100)}
-    with pytest.raises(ValueError, match="no closed form"):
-        torch.export.export(QuadNorm(4, measure="simpson"), (x,), dynamic_shapes=(sizes,))
 
 
 @pytest.mark.filterwarnings("ignore")  # the exporter's
@@ -188,6 +198,8 @@ def _train(rank, port, result):
     net(x[rank::2]).sin().mean().backward()
     if rank == 0:
         torch.save({k: p.grad for k, p in net.module.named_parameters()}, result)
+    del net  # before its group: a group that the other process has left may never answer
+    dist.barrier()
     dist.destroy_process_group()
 
 

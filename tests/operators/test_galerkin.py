@@ -123,7 +123,7 @@ def test_gradcheck():
     def f(x, *parameters):
         return torch.func.functional_call(model, dict(zip(names, parameters, strict=True)), (x,))
 
-    assert torch.autograd.gradcheck(f, (x, *(v.detach().requires_grad_() for v in values)))
+    assert torch.autograd.gradcheck(f, (x, *(v.detach().requires_grad_() for v in values)), fast_mode=True)
 
 
 def test_heads_must_divide_the_width():

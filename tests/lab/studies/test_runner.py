@@ -365,11 +365,11 @@ def test_dask_survives_a_killed_worker(finished, tmp_path):
     assert ours == {k: theirs[k] for k in ours}
 
 
-FIVE = ["extreme-crossres", "galerkin-elasticity", "transolver-helmholtz", "quadrature-ablation", "anchored-crossres"]
+SOME = ["galerkin-elasticity", "transolver-helmholtz", "quadrature-ablation"]
 
 
-@pytest.mark.parametrize("name", FIVE)
-def test_five_studies_run_at_smoke_scale(name, tmp_path):
+@pytest.mark.parametrize("name", SOME)
+def test_some_studies_run_at_smoke_scale(name, tmp_path):
     s = study(name).at("smoke")
     kept = [v.methods[0].label for v in s.variants]
     s = select(replace(s, variants=s.variants[:2]), [0], kept[:1])

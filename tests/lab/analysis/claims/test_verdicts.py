@@ -130,7 +130,7 @@ def test_two_uses_of_one_model(tmp_path, anchored, verdict):
 
 @pytest.mark.parametrize(("far", "verdict"), [(13.8, REPRODUCED), (11.0, PARTLY), (10.0, CONTRADICTED)])
 def test_a_rise_of_so_many_per_cent(tmp_path, far, verdict):
-    library = desk(tmp_path, "real-darcy", lambda m, n, e: far if n > 64 else 10.0)
+    library = desk(tmp_path, "real-darcy", lambda m, n, e: far if n > 16 else 10.0)
     found = cases.rises_by("real-darcy", "transolver", 64, 256, "LayerNorm", 38)(library)
     assert found.verdict == verdict
     assert found.measured.startswith(f"{10 * (far - 10):+.0f} %".replace("-", "−"))

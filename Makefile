@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 FAULTS_MINUTES ?= 60
 EXTRAS := dev,fast,triton,mesh,bench,dist,compat
 
-.PHONY: help env test test-slow test-faults lint format demo bench docs pictures release-check clean
+.PHONY: help env test test-slow test-faults lint format demo results bench docs pictures release-check clean
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
 
@@ -40,6 +40,9 @@ format: $(READY) ## rewrite the sources in the house style
 demo: $(READY)   ## the main job: train at 33², test up to 257², what each norm does; writes out/demo/report.html
 	$(BIN)/quadnorm study run demo --preset desk --out out/demo
 	$(BIN)/quadnorm report out/demo --out out/demo/report.html
+
+results: $(READY) ## the pages of results, from the committed records: docs/results.md, README's table, out/report.html
+	$(BIN)/quadnorm report results/desk.tar.xz --out out/report.html --markdown docs/results.md --readme README.md
 
 bench: $(READY)  ## every benchmark, each against named peers in the same run
 	$(BIN)/quadnorm bench all

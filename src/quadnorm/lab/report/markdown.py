@@ -19,7 +19,7 @@ from quadnorm.lab.report.cards import OPERATORS, cards
 from quadnorm.lab.report.overview import counts
 
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
-COMMAND = "quadnorm report RESULTS --markdown docs/results.md --readme README.md"
+COMMAND = "quadnorm report results/desk.tar.xz --markdown docs/results.md --readme README.md"
 
 
 def results_page(library: Library) -> str:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.util import find_spec
-from math import exp, log, nan
+from math import nan
+from statistics import geometric_mean
 from typing import Any
 
 import torch
@@ -119,16 +120,20 @@ def _compiled(shape: tuple[int, ...], mode: str, repeats: int) -> list[BenchRow]
 
 
 def _means(rows: list[BenchRow]) -> list[BenchRow]:
-    """Geometric mean of the ratios of each comparison; seconds are summed."""
+    """Geometric means of each comparison: of our seconds, of the peer's, and so of the ratios."""
     comparisons: dict[tuple[str, str], list[BenchRow]] = {}
     for r in rows:
         comparisons.setdefault((r["name"], r["peer"]), []).append(r)
-    means = []
-    for (name, peer), same in comparisons.items():
-        mean = row(name, "geometric mean", sum(r["seconds"] for r in same), peer, sum(r["peer_seconds"] for r in same))
-        mean["ratio"] = exp(sum(log(r["ratio"]) for r in same) / len(same))
-        means.append(mean)
-    return means
+    return [
+        row(
+            name,
+            "geometric mean",
+            geometric_mean([r["seconds"] for r in same]),
+            peer,
+            geometric_mean([r["peer_seconds"] for r in same]),
+        )
+        for (name, peer), same in comparisons.items()
+    ]
 
 
 def saved_bytes(layer: Callable[[Tensor], Tensor], x: Tensor) -> int:

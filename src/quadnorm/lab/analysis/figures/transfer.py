@@ -75,16 +75,21 @@ def slope(library: Library) -> Any | None:
         return None
     v = results.study.variants[0]
     native = native_grid(v)
+    ways = (("as-trained", "-", None), ("anchor-all", "--", "none"))
+    measured = {(m.label, e): means(results, v, m.label, e) for m in v.methods for e, _, _ in ways}
+    measured = {key: errors for key, errors in measured.items() if native in errors and len(errors) > 1}
+    if not measured:
+        return None
     with style():
         figure, axes = sheet(3.0, 1, 1)
         axis = axes[0, 0]
         looks = styles([m.label for m in v.methods])
         for m in v.methods:
             colour, marker = looks[m.label]
-            for e, line, face in (("as-trained", "-", None), ("anchor-all", "--", "none")):
-                errors = means(results, v, m.label, e)
-                if native not in errors or len(errors) < 2:
+            for e, line, face in ways:
+                if (m.label, e) not in measured:
                     continue
+                errors = measured[m.label, e]
                 fit = fit_slope(errors, native)
                 others = [n for n in errors if n != native]
                 x = np.array([abs(1 / (native - 1) - 1 / (n - 1)) for n in others])
@@ -118,6 +123,8 @@ def scaling(library: Library) -> Any | None:
     v = results.study.variant("fno")
     full = printed_variant(results.study, v)
     native = native_grid(v)
+    if not any({native} < set(means(results, v, m.label)) for m in v.methods):
+        return None
     with style():
         figure, axes = sheet(2.8, 1, 2)
         figure.get_layout_engine().set(wspace=0.06)

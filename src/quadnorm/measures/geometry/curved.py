@@ -88,7 +88,7 @@ def _simplex_points(dim: int) -> tuple[FloatArray, FloatArray]:
 def _middles(corners: Iterable[tuple[float, ...]], edges: str) -> tuple[tuple[float, ...], ...]:
     """Corners and the middles of edges such as ``"01 12 20"``."""
     at = np.array(list(corners))
-    middles = [(at[int(a)] + at[int(b)]) / 2 for a, b in edges.split()]
+    middles = [(at[int(edge[0])] + at[int(edge[1])]) / 2 for edge in edges.split()]
     return tuple(map(tuple, np.concatenate([at, middles]).tolist()))
 
 

@@ -49,7 +49,7 @@ def mesh_arrays(mesh: Any) -> tuple[Any, dict[str, Any]]:
                 "columns, under the straight cell's name"
             )
         groups.setdefault(NAMES[name], []).append(np.asarray(array))
-    dims = {name: kind.dim for name, kind in (KINDS | CURVED).items()}  # type: ignore[operator]
+    dims = {name: kind.dim for name, kind in (KINDS | CURVED).items()}
     sizes = {name: dims.get(name, 0) for name, parts in groups.items() if sum(map(len, parts))}
     top = max(sizes.values(), default=0)
     if top == 0:

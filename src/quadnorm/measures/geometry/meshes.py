@@ -140,14 +140,19 @@ def _blocks(x: FloatArray, kind: Kind, cells: npt.NDArray[Any]) -> Iterator[_Blo
     for start in range(0, len(cells), _BLOCK):
         block = np.ascontiguousarray(cells[start : start + _BLOCK].T, dtype=np.intp)
         vertices = np.take(x, block, axis=0, mode="clip").transpose(0, 2, 1)  # (k, D, B); range was checked
-        basis, lowest = (curved_integrals if isinstance(kind, CurvedKind) else integrals)(kind, vertices)
-        doubtful = np.flatnonzero(lowest <= safe)
         if isinstance(kind, CurvedKind):
+            basis, lowest = curved_integrals(kind, vertices)
+            doubtful = np.flatnonzero(lowest <= safe)
             is_flat = basis[:, doubtful].sum(0) <= safe
-            flat.append(doubtful[is_flat] + start)
-            folded.append(doubtful[~is_flat] + start)
-        elif doubtful.size:
-            is_flat, is_folded = _defects(kind, vertices[..., doubtful], basis[:, doubtful].sum(0), lowest[doubtful])
+            is_folded = ~is_flat
+        else:
+            basis, lowest = integrals(kind, vertices)
+            doubtful = np.flatnonzero(lowest <= safe)
+            if doubtful.size:
+                is_flat, is_folded = _defects(
+                    kind, vertices[..., doubtful], basis[:, doubtful].sum(0), lowest[doubtful]
+                )
+        if doubtful.size:
             flat.append(doubtful[is_flat] + start)
             folded.append(doubtful[is_folded] + start)
         yield _Block(block, basis)

@@ -58,9 +58,9 @@ def audit(
     """Tell which modules of a model depend on the resolution, by how much, why, and what helps."""
     from quadnorm import audit as look
     from quadnorm.problems import problem
+    from quadnorm.problems.points import POINTS
     from quadnorm.training import load_model
     from quadnorm.training.data import problem_of
-    from quadnorm.training.losses import POINTS
     from quadnorm.training.splits import settled
 
     resolution = [*(resolution or []), *(more or [])]

@@ -9,12 +9,11 @@ import math
 import sys
 import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from quadnorm._text import printable
 
 _PLAIN = {"→": "->", "×": "x", "−": "-", "…": "...", "·": "*", "≥": ">=", "≤": "<=", "–": "-", "—": "-", "≈": "~"}
-_NUMBER = (*"0123456789+-−.", "")  # how a number begins, or an empty cell
 _FILE_WIDTH = 160  # a file has no width to keep to, and half a name names nothing
 
 
@@ -83,12 +82,6 @@ def console() -> Any:
 
 def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table; columns of numbers are right-aligned."""
-    from rich.table import Table
+    from quadnorm.lab import terminal
 
-    grid = Table(title=None if title is None else printable(title))
-    for k, column in enumerate(columns):
-        justify: Literal["right", "left"] = "right" if all(row[k][:1] in _NUMBER for row in rows) else "left"
-        grid.add_column(column, justify=justify, overflow="fold")  # too long for a narrow terminal: folded, never cut
-    for row in rows:
-        grid.add_row(*(printable(cell) for cell in row))
-    console().print(grid)
+    console().print(terminal.table(columns, rows, title=title or ""))

@@ -11,10 +11,10 @@ from quadnorm._suggest import unknown
 from quadnorm.lab.studies.evaluate import predictor
 from quadnorm.lab.studies.study import ANCHORED, EXTENDED, NATIVE
 from quadnorm.problems import Problem
+from quadnorm.problems.points import POINTS
 from quadnorm.training import TrainConfig
 from quadnorm.training.data import Grid, problem_of, viewed
 from quadnorm.training.evaluation import Errors, evaluate_model
-from quadnorm.training.losses import POINTS
 from quadnorm.training.splits import settled
 
 WAYS = {

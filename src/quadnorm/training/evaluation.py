@@ -18,11 +18,12 @@ from quadnorm._suggest import unknown
 from quadnorm._text import html_table
 from quadnorm.carry import carry
 from quadnorm.problems import Problem
+from quadnorm.problems.points import POINTS
 from quadnorm.training.config import TrainConfig
 from quadnorm.training.data import Grid, Split, problem_of, samples, viewed
 from quadnorm.training.ddp import Group, group
 from quadnorm.training.loop import device_of, errors, name
-from quadnorm.training.losses import POINTS, grid_weights
+from quadnorm.training.losses import grid_weights
 from quadnorm.training.saved import load_model
 from quadnorm.training.splits import settled
 

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from quadnorm.measures import Grid, placement_of
-
-POINTS = "points"  # the placement of inputs (B, 1 + d + C, N) that begin with volume and coordinates
+from quadnorm.problems.points import POINTS, volumes
 
 
 def relative_l2(
@@ -55,7 +54,7 @@ def weights_of(x: Tensor, grid: Tensor | None) -> Tensor:
     >>> weights_of(torch.tensor([[[0.25, 0.75], [0.0, 1.0]]]), None)
     tensor([[[0.2500, 0.7500]]])
     """
-    return x[:, :1] if grid is None else grid
+    return volumes(x).unsqueeze(1) if grid is None else grid
 
 
 def grid_weights(placement: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float64) -> Tensor | None:

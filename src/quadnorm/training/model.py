@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from quadnorm._memory import require
 from quadnorm._suggest import unknown
 from quadnorm.problems import Problem
+from quadnorm.problems.points import POINTS
 from quadnorm.training.config import TrainConfig
-from quadnorm.training.losses import POINTS
 from quadnorm.training.operator_params import check_params
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from quadnorm.norms.factory import is_norm
 from quadnorm.operators.domain import COUNTING
+from quadnorm.problems.points import PointFields
 from quadnorm.training.model import Normalised, moments
 
 
@@ -31,26 +32,30 @@ class OnPoints(Normalised):
 
     def fit(self, x: Tensor, y: Tensor) -> None:
         """Take μ and σ of the fields from the points that are there."""
-        there = x[:, 0] > 0
-        for side, values in (("x", x[:, -len(self.x_mean) :]), ("y", y)):
+        inputs = self._unpacked(x)
+        there = inputs.volumes > 0
+        for side, values in (("x", inputs.fields), ("y", y)):
             mean, std = moments(values.transpose(1, 2)[there].T.unsqueeze(0))  # (1, C, points)
             getattr(self, f"{side}_mean").copy_(mean)
             getattr(self, f"{side}_std").copy_(std)
 
     def forward(self, x: Tensor, **options: Any) -> Tensor:
-        count = len(self.x_mean)
-        volume, places, fields = x[:, 0], x[:, 1:-count], x[:, -count:]
+        inputs = self._unpacked(x)
+        volume = inputs.volumes
         there = (volume > 0).to(volume.dtype)
-        encoded = (fields - self.x_mean[:, None]) / self.x_std[:, None]
+        encoded = (inputs.fields - self.x_mean[:, None]) / self.x_std[:, None]
         y: Tensor = self.operator(
             encoded.transpose(1, 2),
-            coordinates=places.transpose(1, 2),
+            coordinates=inputs.places.transpose(1, 2),
             weights=there if self.sums_count else volume,
             norm_weights=there if self.norms_count else volume,
             **options,
         ).transpose(1, 2)
         y = y * self.y_std[:, None] + self.y_mean[:, None]
         return torch.where(there.unsqueeze(1) > 0, y, torch.zeros((), dtype=y.dtype, device=y.device))
+
+    def _unpacked(self, x: Tensor) -> PointFields:
+        return PointFields.unpacked(x, dim=x.shape[1] - 1 - len(self.x_mean))
 
     @property
     def sums_count(self) -> bool:

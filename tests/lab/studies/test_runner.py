@@ -1,12 +1,7 @@
 """Studies run, stop, resume and record; nothing is done twice, nothing is lost, nothing is half-written."""
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +10,6 @@ import torch
 
 from quadnorm.lab.studies import Method, study, study_names
 from quadnorm.lab.studies.evaluate import anchored_in_part, band, errors_of, predictor
-from quadnorm.lab.studies.executors import processes
 from quadnorm.lab.studies.pictures import read_picture
 from quadnorm.lab.studies.records import (
     complete,
@@ -28,21 +22,11 @@ from quadnorm.lab.studies.records import (
 )
 from quadnorm.lab.studies.runner import run_study, select
 from quadnorm.lab.studies.study import AS_TRAINED, NATIVE, Way
-from quadnorm.training import TrainConfig, load_model, read_metrics
-from quadnorm.training.checkpoint import read_checkpoint
+from quadnorm.training import TrainConfig, load_model
 from quadnorm.training.data import samples
 from quadnorm.training.versions import NUMERICS
-from tests import ROOT
 from tests.lab.studies.compare import fingerprint
 from tests.lab.studies.tiny_study import ANCHORED, tiny_study
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    os.environ["QUADNORM_CACHE"] = str(tmp_path_factory.getbasetemp() / "cache")
-    root = tmp_path_factory.mktemp("finished")
-    run_study(tiny_study(), root, workers=1, threads=1)
-    return root
 
 
 def test_records_hold_every_number(finished):
@@ -157,73 +141,6 @@ def test_another_study_of_the_same_models_only_evaluates(finished):
     run_study(other, finished, workers=1, threads=1)
     assert {p: p.stat().st_mtime_ns for p in weights} == weights
     assert {r.evaluation for r in load(other, finished)} == {"as-trained", "native"}
-
-
-def test_processes_give_the_same_numbers(finished, tmp_path):
-    run_study(tiny_study(), tmp_path, workers=2, threads=1)
-    ours, theirs = fingerprint(tmp_path), fingerprint(finished)
-    assert ours == {k: theirs[k] for k in ours}
-
-
-def test_a_worker_that_dies_is_replaced(tmp_path):
-    tasks = list(tasks_of(tiny_study()).values())
-    finished = []
-    processes(2)(DieOnce(tmp_path), tasks, lambda task, outcome: finished.append(task.key))
-    assert sorted(finished) == sorted(t.key for t in tasks)
-
-
-class DieOnce:
-    """Work whose first call kills its process."""
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    def __call__(self, task):
-        try:
-            (self.folder / "died").touch(exist_ok=False)
-        except FileExistsError:
-            return {"status": "done", "text": ""}
-        os.kill(os.getpid(), signal.SIGKILL)
-        return {}
-
-
-LONG = """
-import sys
-from pathlib import Path
-from quadnorm.lab.studies.runner import run_study
-from tests.lab.studies.tiny_study import tiny_study
-if __name__ == "__main__":
-    try:
-        run_study(tiny_study(epochs=100_000), Path(sys.argv[1]), workers=2, threads=1)
-    except KeyboardInterrupt:
-        sys.exit(130)
-"""
-
-
-def test_ctrl_c_stops_every_worker_and_begins_nothing_new(tmp_path):
-    """As a terminal does it: SIGINT to all processes at once, while two of four runs are under way."""
-    places = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
-    study = subprocess.Popen([sys.executable, "-c", LONG, str(tmp_path)], env=environment, start_new_session=True)
-    runs = tmp_path / "runs"
-    try:
-        until = time.monotonic() + 200
-        while sum(p.stat().st_size > 0 for p in runs.glob("*/metrics.jsonl")) < 2:
-            assert time.monotonic() < until
-            assert study.poll() is None
-            time.sleep(0.1)
-        os.killpg(study.pid, signal.SIGINT)
-        assert study.wait(timeout=120) == 130
-    finally:
-        if study.poll() is None:
-            os.killpg(study.pid, signal.SIGKILL)
-            study.wait()
-    assert len(list(runs.iterdir())) == 2
-    for run in runs.iterdir():
-        *_, last = read_metrics(run / "metrics.jsonl")
-        saved = read_checkpoint(run / "last.safetensors")[1]["state"]
-        assert saved["epoch"] == last["epoch"]  # where it was stopped, not where it was last saved
-        assert saved["ended"] is None
 
 
 def test_mixtures_are_refused(finished, tmp_path):
@@ -343,26 +260,6 @@ def test_every_study_of_the_catalog_runs(name, tmp_path):
     report = run_study(s, tmp_path, workers=2, threads=1)
     assert all(complete(tmp_path, t) for t in tasks_of(s).values())
     assert report.ran or report.diverged
-
-
-@pytest.mark.slow
-def test_dask_survives_a_killed_worker(finished, tmp_path):
-    """Kill one of the cluster's workers while it trains: the study completes, with the same numbers."""
-    pytest.importorskip("distributed")
-    from distributed import LocalCluster
-
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
-        pids = [w.pid for w in cluster.workers.values()]
-        import threading
-
-        def kill():
-            time.sleep(4)
-            os.kill(pids[0], signal.SIGKILL)
-
-        threading.Thread(target=kill, daemon=True).start()
-        run_study(tiny_study(), tmp_path, scheduler=cluster.scheduler_address, threads=1)
-    ours, theirs = fingerprint(tmp_path), fingerprint(finished)
-    assert ours == {k: theirs[k] for k in ours}
 
 
 SOME = ["galerkin-elasticity", "transolver-helmholtz", "quadrature-ablation"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import torch
@@ -15,10 +15,11 @@ from quadnorm.carry.grids import carry
 from quadnorm.carry.scattered import linear_map
 from quadnorm.lab.studies.study import Way
 from quadnorm.norms.factory import is_norm
+from quadnorm.problems.points import POINTS, PointFields
 from quadnorm.training import TrainConfig
 from quadnorm.training.data import Grid, problem_of, samples, viewed
 from quadnorm.training.loop import errors
-from quadnorm.training.losses import POINTS, grid_weights
+from quadnorm.training.losses import grid_weights
 
 PARTS = ("norms", "kernels", "all")
 JUMPS = ("darcy", "darcy-official")  # problems whose input takes two values: the nearest sample is one of them
@@ -113,18 +114,16 @@ def points_predictor(model: nn.Module, way: Way, meshes: Callable[[], Tensor]) -
 
     def predict(x: Tensor) -> Tensor:
         nonlocal done
-        here = places[done : done + len(x)].clone()
+        given = PointFields.unpacked(x, dim=2)
+        mesh = PointFields.unpacked(places[done : done + len(x)], dim=2)
         done += len(x)
-        maps = [(linear_map(a, b), linear_map(b, a)) for a, b in zip(_places(x), _places(here), strict=True)]
-        for own, target, (there, _) in zip(x, here, maps, strict=True):
-            target[3:] = _carried(own[3:], *there)
-        return torch.stack([_carried(y, *back) for y, (_, back) in zip(model(here), maps, strict=True)])
+        pairs = zip(given.places.transpose(1, 2), mesh.places.transpose(1, 2), strict=True)
+        maps = [(linear_map(a, b), linear_map(b, a)) for a, b in pairs]
+        fields = torch.stack([_carried(f, *there) for f, (there, _) in zip(given.fields, maps, strict=True)])
+        outputs = model(replace(mesh, fields=fields).packed())
+        return torch.stack([_carried(y, *back) for y, (_, back) in zip(outputs, maps, strict=True)])
 
     return predict
-
-
-def _places(x: Tensor) -> Tensor:
-    return x[:, 1:3].transpose(1, 2)  # (B, N, 2)
 
 
 def _carried(fields: Tensor, index: Tensor, weight: Tensor) -> Tensor:

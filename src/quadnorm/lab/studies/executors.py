@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import logging
 import multiprocessing
 import os
 import signal
@@ -17,13 +16,11 @@ from typing import Any
 
 from quadnorm.lab.studies.records import Task
 
-log = logging.getLogger("quadnorm")
-
 Work = Callable[[Task], dict[str, Any]]  # picklable; returns the outcome as plain data
 Done = Callable[[Task, dict[str, Any]], None]
 Executor = Callable[[Work, Sequence[Task], Done], None]
 
-TRIES = 3  # a task whose worker dies is taken up again from its checkpoint, this often
+RETRIES = 3  # how often Dask takes up a task again whose worker died, from its checkpoint
 
 
 def serial(work: Work, tasks: Sequence[Task], done: Done) -> None:
@@ -33,21 +30,17 @@ def serial(work: Work, tasks: Sequence[Task], done: Done) -> None:
 
 
 def processes(workers: int) -> Executor:
-    """Local processes, each with one task at a time. A process that dies takes its pool along: it is made anew."""
+    """Local processes, each with one task at a time. If one of them dies, the study stops; Dask would go on."""
 
     def run(work: Work, tasks: Sequence[Task], done: Done) -> None:
         left = {task.key: task for task in tasks}
-        for attempt in range(1, TRIES + 1):
-            try:
-                _pool(workers, work, left, done)
-                return
-            except BrokenProcessPool:
-                if attempt == TRIES:
-                    raise OSError(
-                        f"worker processes died {TRIES} times (out of memory?); {len(left)} runs are unfinished and "
-                        f"resume from their checkpoints when the study is run again, perhaps with fewer --workers"
-                    ) from None
-                log.warning("a worker process died; %d runs go on from their checkpoints", len(left))
+        try:
+            _pool(workers, work, left, done)
+        except BrokenProcessPool:
+            raise OSError(
+                f"a worker process died (out of memory?); {len(left)} runs are unfinished and resume from their "
+                "checkpoints when the study is run again, perhaps with fewer --workers; --dask replaces workers"
+            ) from None
 
     return run
 
@@ -122,7 +115,7 @@ def dask(scheduler: str | None, workers: int) -> Executor:
             )
         try:
             with cluster.Client(local or scheduler, timeout="20s") as client:
-                futures = [client.submit(work, task, key=f"quadnorm-{task.key}", retries=TRIES) for task in tasks]
+                futures = [client.submit(work, task, key=f"quadnorm-{task.key}", retries=RETRIES) for task in tasks]
                 known = {future.key: task for future, task in zip(futures, tasks, strict=True)}
                 for future in cluster.as_completed(futures):
                     done(known[future.key], future.result())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadnorm.lab.terminal import grid
+from quadnorm.lab import terminal
 from quadnorm.lab.theory.statement import Check, Evidence, Series, Statement
 
 
@@ -41,7 +41,9 @@ def _measured(series: tuple[Series, ...]) -> Any:
         last = f"{'' if s.x_name == 'h' else s.x_name + ' '}{_short(s.x[-1])}"
         law = (f"{fit.exponent:.2f}", expected, f"{fit.misfit:.1%}", f"{fit.coefficient:.3g}")
         rows.append((s.name, last, f"{s.y[-1]:.1e}", *law, verdict))
-    return grid(("measured", "last at", "value", "order", "expected", "residual", "C", ""), rows, compact=True)
+    return terminal.table(
+        ("measured", "last at", "value", "order", "expected", "residual", "C", ""), rows, compact=True
+    )
 
 
 def _short(x: float) -> str:
@@ -55,14 +57,16 @@ def _rows(evidence: Evidence) -> Any:
         return None
     columns = list(dict.fromkeys(key for row in evidence.rows for key in row))
     digits = 3 if len(columns) < 10 else 2  # a wide table has to fit a terminal of 80 columns
-    return grid(columns, [[_cell(row.get(c), digits) for c in columns] for row in evidence.rows], compact=True)
+    return terminal.table(
+        columns, [[_cell(row.get(c), digits) for c in columns] for row in evidence.rows], compact=True
+    )
 
 
 def _verdicts(checks: tuple[Check, ...]) -> Any:
     if not checks:
         return None
     rows = [(check.what, _cell(check.value), _range(check), _verdict(check.holds)) for check in checks]
-    return grid(("number", "value", "expected", ""), rows, compact=True)
+    return terminal.table(("number", "value", "expected", ""), rows, compact=True)
 
 
 def _verdict(holds: bool) -> str:

@@ -20,6 +20,7 @@ from quadnorm.problems.base import Array, Problem, Resolution
 from quadnorm.problems.meshes.triangulations import FAMILIES, vertices, volumes
 from quadnorm.problems.parameters import Decay, Range
 from quadnorm.problems.pdes.sine import forcing_amplitudes
+from quadnorm.problems.points import CARRIED, POINTS
 from quadnorm.problems.solvers import quadratic
 from quadnorm.problems.solvers.pool import run
 from quadnorm.problems.solvers.products import product
@@ -27,8 +28,6 @@ from quadnorm.problems.streams import stream
 
 F64 = npt.NDArray[np.float64]
 
-# What every input on points begins with; training finds volume and coordinates there.
-CARRIED = ("volume", "x", "y")
 _MESHES = TensorCache(64 * 2**20)
 
 
@@ -40,14 +39,14 @@ class MeshProblem(Problem):
     coordinates, then the forcing; y is (B, C_out, n²). A volume of 0 would mean that nothing is there (padding).
     """
 
-    placement: str = "points"
+    placement: str = POINTS
     mesh: str = "uniform"
     strength: Annotated[float, Range(0, 0.95)] = 0.8  # at 1 the spacing at the boundary is of second order in 1/n
     modes: Annotated[int, Range(1, 256)] = 8
     decay: Decay = 2.0
     fine: Annotated[int, Range(2, 512)] = 48
 
-    placements: ClassVar[tuple[str, ...]] = ("points",)
+    placements: ClassVar[tuple[str, ...]] = (POINTS,)
     views: ClassVar[tuple[str, ...]] = ("placement", "mesh", "strength")
     smallest: ClassVar[int] = 4
     block: ClassVar[int] = 32
@@ -111,8 +110,9 @@ class MeshProblem(Problem):
         x = np.empty((len(instances["f"]), len(self.inputs), *shape))
         y = np.empty((len(x), len(self.outputs), *shape))
         for k, (f, u, index, seed) in enumerate(zip(*(instances[a] for a in ("f", "u", "index", "seed")), strict=True)):
-            x[k, : len(CARRIED)] = self._geometry(int(index), isqrt(shape[0]), int(seed))
-            points = np.ascontiguousarray(x[k, 1:3].T)
+            geometry = self._geometry(int(index), isqrt(shape[0]), int(seed))
+            points = np.ascontiguousarray(geometry[1:].T)
+            x[k, : len(CARRIED)] = geometry
             sx, sy = (_sines(points[:, axis], self.modes) for axis in (0, 1))  # (N, M)
             x[k, len(CARRIED) :] = (product(sx, f) * sy).sum(-1)
             y[k] = quadratic.evaluate(u, points)

@@ -13,13 +13,13 @@ import torch
 
 from quadnorm._suggest import unknown
 from quadnorm.carry.gridcheck import check_grid
+from quadnorm.measures import PLACEMENTS
 from quadnorm.problems.base import Array
 from quadnorm.problems.files import FieldFile, read_fields
 from quadnorm.problems.stored.base import Store, StoredProblem
 
 # Names that say which field is the input and which the output.
 PAIRS = (("x", "y"), ("a", "u"), ("coeff", "sol"), ("input", "output"), ("inputs", "targets"), ("nu", "tensor"))
-PLACEMENTS = ("endpoint", "cell", "periodic", "left", "interior")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,7 +36,7 @@ def is_plain(*tensors: Tensor | None) -> bool:
         return False
     if torch._C._dispatch_tls_is_dispatch_key_included(_BATCHED_GRADIENTS):
         return False
-    if recorded_before_dispatch():
+    if torch._C._len_torch_function_stack() and recorded_before_dispatch():
         return False
     for t in tensors:  # noqa: SIM110, a generator would cost more than the questions
         if t is not None and (type(t) not in _TYPES or t.is_meta):

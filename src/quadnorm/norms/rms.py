@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
-from quadnorm.norms.layout import Layout
 from quadnorm.norms.quad import QuadNorm
 
 
@@ -18,6 +15,7 @@ class QuadRMSNorm(QuadNorm):
     The default ``mode="instance"`` scales every channel by its own spatial RMS, as the paper's RMSNorm does. Arguments
     as for :class:`QuadNorm`.
 
+    >>> import torch
     >>> QuadRMSNorm(1, eps=0.0, affine=False)(torch.tensor([[[1.0, -2.0, 1.0]]]))  # mean square ¼ + ½·4 + ¼
     tensor([[[ 0.6325, -1.2649,  0.6325]]])
     """
@@ -33,10 +31,6 @@ class QuadRMSNorm(QuadNorm):
         num_groups: int = 1,
         *,
         measure: Any = "trapezoid",
-        layout: Layout = "first",
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(
-            num_features, eps, affine, mode, num_groups, measure=measure, layout=layout, device=device, dtype=dtype
-        )
+        super().__init__(num_features, eps, affine, mode, num_groups, measure=measure, **options)

@@ -6,7 +6,8 @@ import pytest
 
 from quadnorm.cli.app import run
 from quadnorm.lab.analysis.figures.evidence import draw
-from quadnorm.lab.theory import Evidence, means, statement
+from quadnorm.lab.theory import Evidence, statement
+from quadnorm.lab.theory.sums import means
 
 
 def test_tables(capsys):

@@ -10,24 +10,24 @@ from quadnorm.lab.theory.statement import Statement
 
 # name → the module of this room whose STATEMENT it is
 STATEMENTS: dict[str, str] = {
-    "means": "means",
-    "uniform": "uniform",
-    "layers": "layers",
-    "periodic": "periodic",
-    "endpoint": "endpoint",
-    "blend": "blend",
-    "anchoring": "anchoring",
-    "transfer": "transfer",
-    "swap": "swap",
-    "gain": "gain",
-    "outside": "outside",
+    "means": "sums.means",
+    "uniform": "sums.uniform",
+    "layers": "sums.layers",
+    "periodic": "sums.periodic",
+    "endpoint": "sums.endpoint",
+    "blend": "sums.blend",
+    "anchoring": "sums.anchoring",
+    "transfer": "networks.transfer",
+    "swap": "networks.swap",
+    "gain": "networks.gain",
+    "outside": "sums.outside",
     "meshes-tensor": "meshes.tensor",
     "meshes-strength": "meshes.strength",
     "meshes-simplices": "meshes.simplices",
     "meshes-clouds": "meshes.clouds",
     "meshes-sphere": "meshes.sphere",
     "meshes-limits": "meshes.limits",
-    "mechanism": "mechanism",
+    "mechanism": "meshes.mechanism",
 }
 
 

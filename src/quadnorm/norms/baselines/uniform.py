@@ -47,13 +47,9 @@ class CountingNorm(QuadNorm):
         num_groups: int = 1,
         *,
         measure: Any = "counting",
-        layout: Layout = "first",
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(
-            num_features, eps, affine, mode, num_groups, measure=measure, layout=layout, device=device, dtype=dtype
-        )
+        super().__init__(num_features, eps, affine, mode, num_groups, measure=measure, **options)
 
     def _given(self, w: Tensor, spatial: Shape) -> Tensor:
         return blended(w, 1.0)

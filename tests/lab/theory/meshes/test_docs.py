@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from quadnorm.lab.theory.mechanism import mechanism
 from quadnorm.lab.theory.meshes.biases import FAMILIES
+from quadnorm.lab.theory.meshes.mechanism import mechanism
 from quadnorm.lab.theory.meshes.strength import STRENGTHS, at, size_for
 from tests import ROOT
 

@@ -12,7 +12,7 @@ COUNTING, QUADRATURE = "#D55E00", "#009E73"
 
 def transfer(evidence: Evidence) -> Any:
     """Left: e_L and its bound for both norms. Right: the norms' own term of each block, which makes the difference."""
-    from quadnorm.lab.theory.network import NATIVE  # loads torch, which the page does without
+    from quadnorm.lab.theory.networks.network import NATIVE  # loads torch, which the page does without
 
     depth = [int(row["L"]) for row in evidence.rows]
     with style():

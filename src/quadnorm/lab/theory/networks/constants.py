@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from quadnorm.lab.theory.fields import trapezoid_by_hand
-from quadnorm.lab.theory.network import LIPSCHITZ_GELU, Map, Maps, carried, norm_of
+from quadnorm.lab.theory.networks.network import LIPSCHITZ_GELU, Map, Maps, carried, norm_of
+from quadnorm.lab.theory.sums.fields import trapezoid_by_hand
 
 
 @dataclass(frozen=True)

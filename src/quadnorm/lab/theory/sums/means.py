@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from quadnorm.lab.theory.fields import ENDS, MEAN, SLOPES, endpoint_nodes, product
 from quadnorm.lab.theory.statement import Check, Evidence, Series, Statement
+from quadnorm.lab.theory.sums.fields import ENDS, MEAN, SLOPES, endpoint_nodes, product
 from quadnorm.measures import Grid
 
 SIZES = {1: (9, 17, 33, 65, 129, 257), 2: (9, 17, 33, 65, 129, 257), 3: (9, 13, 17, 25, 33, 49)}

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from quadnorm.lab.theory.network import Maps, carried, norm_of, problem, trained
+from quadnorm.lab.theory.networks.network import Maps, carried, norm_of, problem, trained
 from quadnorm.lab.theory.statement import Check, Evidence, Series, Statement
 from quadnorm.measures import Anchored, Grid, Measure
 from quadnorm.operators import FNO

@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
-from quadnorm.lab.theory import constants, network, statement, swap, transfer
-from quadnorm.lab.theory.constants import Block, amplification, bounds, defect, jacobian
+from quadnorm.lab.theory import statement
+from quadnorm.lab.theory.networks import constants, network, swap, transfer
+from quadnorm.lab.theory.networks.constants import Block, amplification, bounds, defect, jacobian
 from quadnorm.measures import Anchored, Grid
 
 

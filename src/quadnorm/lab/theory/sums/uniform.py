@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from quadnorm.lab.theory.fields import ENDS, MEAN, endpoint_nodes, product, profile
 from quadnorm.lab.theory.statement import Check, Evidence, Series, Statement
+from quadnorm.lab.theory.sums.fields import ENDS, MEAN, endpoint_nodes, product, profile
 from quadnorm.measures import Grid
 
 EPS = torch.finfo(torch.float64).eps

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from quadnorm.lab.theory.fields import endpoint_nodes
 from quadnorm.lab.theory.statement import Check, Evidence, Series, Statement
+from quadnorm.lab.theory.sums.fields import endpoint_nodes
 from quadnorm.measures import Grid
 from quadnorm.norms import QuadNorm
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from quadnorm.lab.theory import fields, layers, statement
-from quadnorm.lab.theory.endpoint import ENDS as ROUGH_ENDS
-from quadnorm.lab.theory.endpoint import MEAN as ROUGH_MEAN
+from quadnorm.lab.theory import statement
+from quadnorm.lab.theory.sums import fields, layers
+from quadnorm.lab.theory.sums.endpoint import ENDS as ROUGH_ENDS
+from quadnorm.lab.theory.sums.endpoint import MEAN as ROUGH_MEAN
 
 NAMES = ("means", "uniform", "layers", "periodic", "endpoint", "blend", "anchoring", "outside")
 

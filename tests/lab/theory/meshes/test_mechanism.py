@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from quadnorm.lab.theory.mechanism import mechanism
+from quadnorm.lab.theory.meshes.mechanism import mechanism
 
 
 def nodes(n, b):

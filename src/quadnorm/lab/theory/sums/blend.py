@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from quadnorm.lab.theory.fields import ENDS, MEAN, endpoint_nodes, product, trapezoid_by_hand
 from quadnorm.lab.theory.statement import Check, Evidence, Series, Statement
+from quadnorm.lab.theory.sums.fields import ENDS, MEAN, endpoint_nodes, product, trapezoid_by_hand
 from quadnorm.measures import Blend, Grid
 from quadnorm.norms import BlendQuadNorm
 

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quadnorm.lab.theory.anchoring import limit
-from quadnorm.lab.theory.uniform import difference, formula
+from quadnorm.lab.theory.sums.anchoring import limit
+from quadnorm.lab.theory.sums.uniform import difference, formula
 from quadnorm.measures import Anchored, Blend, Grid
 
 samples = st.lists(st.floats(-100, 100), min_size=3, max_size=40)

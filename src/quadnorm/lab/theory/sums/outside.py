@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from quadnorm.carry import carry
-from quadnorm.lab.theory.fields import ENDS, MEAN, cell_nodes, endpoint_nodes, product, trapezoid_by_hand
 from quadnorm.lab.theory.statement import Check, Evidence, Series, Statement
+from quadnorm.lab.theory.sums.fields import ENDS, MEAN, cell_nodes, endpoint_nodes, product, trapezoid_by_hand
 from quadnorm.measures import Grid
 
 SIZES = (17, 33, 65, 129, 257, 513)

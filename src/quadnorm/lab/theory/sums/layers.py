@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from quadnorm.carry import carry
-from quadnorm.lab.theory.fields import MEAN, SQUARE, endpoint_nodes, profile, trapezoid_by_hand
 from quadnorm.lab.theory.statement import Check, Evidence, Series, Statement
+from quadnorm.lab.theory.sums.fields import MEAN, SQUARE, endpoint_nodes, profile, trapezoid_by_hand
 from quadnorm.norms import QuadNorm
 
 # Grids h = 1/8k and h' = 1/6k: neither contains the other, so that P has to interpolate.

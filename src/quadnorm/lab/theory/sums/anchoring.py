@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from quadnorm.lab.theory.fields import ENDS, MEAN, SLOPES, SQUARE, endpoint_nodes, product, profile
 from quadnorm.lab.theory.statement import Check, Evidence, Series, Statement
+from quadnorm.lab.theory.sums.fields import ENDS, MEAN, SLOPES, SQUARE, endpoint_nodes, product, profile
 from quadnorm.measures import Anchored, Grid
 from quadnorm.norms import AnchoredNorm
 

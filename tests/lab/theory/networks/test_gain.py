@@ -6,7 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quadnorm.lab.theory import gain, statement
+from quadnorm.lab.theory import statement
+from quadnorm.lab.theory.networks import gain
 from quadnorm.operators.fno import FNOBlock
 
 

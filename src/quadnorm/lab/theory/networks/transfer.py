@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.linalg import matrix_norm
 
-from quadnorm.lab.theory.constants import Block, amplification, blocks, bounds, composed, defect, jacobian
-from quadnorm.lab.theory.network import DEPTH, NATIVE, Maps, carried, norm_of, problem, trained
+from quadnorm.lab.theory.networks.constants import Block, amplification, blocks, bounds, composed, defect, jacobian
+from quadnorm.lab.theory.networks.network import DEPTH, NATIVE, Maps, carried, norm_of, problem, trained
 from quadnorm.lab.theory.statement import Check, Evidence, Series, Statement
 from quadnorm.measures import Anchored, Grid, Measure
 

@@ -1,0 +1,1 @@
+"""Whole networks: how errors of single layers add up, and what bounds them."""

@@ -1,0 +1,1 @@
+"""Averages and single layers: how far they move with the grid."""

@@ -175,6 +175,28 @@ def test_compiled() -> None:
     run(2, case_compiled)
 
 
+def case_compiled_model(rank: int, world: int, name: str) -> None:
+    """The whole model as one graph, with its collectives and the sum of the pointwise maps' gradients."""
+    torch._dynamo.reset()
+    model = MODELS[name]().double()
+    x = torch.randn(2, 1, 8, 6, dtype=torch.float64)
+    y = model(x)
+    y.pow(3).sum().backward()
+    parted = shard(copy.deepcopy(model), world_group(), size=8)
+    parted.zero_grad()
+    z = torch.compile(parted, backend="aot_eager", fullgraph=True)(parted._split.take(x))
+    close(z, parted._split.take(y), "values")
+    z.pow(3).sum().backward()
+    for (key, p), q in zip(parted.named_parameters(), model.parameters(), strict=True):
+        close(p.grad, q.grad, key, max(q.grad.abs().max().item(), 0.1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_compiled_models(name: str) -> None:
+    run(2, case_compiled_model, name=name)
+
+
 def case_page(rank: int, world: int) -> None:
     page = (ROOT / "docs" / "howto" / "scaling.md").read_text()
     code = page.split("```py\n")[1].split("```")[0]

@@ -1,0 +1,19 @@
+"""The entry point, before anything is imported."""
+
+import os
+
+import pytest
+
+from quadnorm.__main__ import sleep_while_waiting
+
+SETTINGS = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+
+
+@pytest.mark.parametrize("own", [None, *SETTINGS])
+def test_threads_sleep_unless_the_user_says_otherwise(monkeypatch, own):
+    for name in SETTINGS:
+        monkeypatch.setenv(name, "active")  # so that monkeypatch puts it back
+        if name != own:
+            monkeypatch.delenv(name)
+    sleep_while_waiting()
+    assert os.environ.get("OMP_WAIT_POLICY") == {None: "passive", "OMP_WAIT_POLICY": "active"}.get(own)

@@ -331,3 +331,9 @@ def test_a_budget_of_nothing_is_refused():
         Study(name="empty", title="", theme="", variants=(), seeds=(0,))
     with pytest.raises(ValueError, match="did you mean 'ci95'"):
         replace(tiny(), statistic="ci")
+
+
+def test_a_problem_without_a_measured_cost_has_an_estimate():
+    s = study("demo").at("smoke")
+    own = replace(s, variants=tuple(replace(v, problem="one-of-yours") for v in s.variants))
+    assert estimate(own).data > 0

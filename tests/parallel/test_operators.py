@@ -100,6 +100,15 @@ REFUSED = {
 }
 
 
+def test_models_that_carry_the_whole_field_are_refused() -> None:
+    """Each rank would carry its own part as if it were the whole: wrong numbers without a word."""
+    from quadnorm.parallel import shard, single
+
+    for wrapped in (qn.extend(FNO(modes=2, **SMALL), 7), qn.at_native(FNO(modes=2, **SMALL), 7)):
+        with pytest.raises(ValueError, match=r"cannot work on shards:\n  \(model\).*an anchored one"):
+            shard(wrapped, single())
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_modules_that_mix_samples_in_other_ways_are_refused(name: str) -> None:
     from quadnorm.parallel import shard, single

@@ -67,6 +67,8 @@ def at_native(
 class AtNative(nn.Module):
     """See :func:`at_native`."""
 
+    not_on_shards = "it interpolates the whole field; shard the model itself, or an anchored one"
+
     def __init__(
         self,
         model: nn.Module,

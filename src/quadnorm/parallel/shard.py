@@ -124,6 +124,9 @@ def _rule(module: nn.Module) -> type[nn.Module] | str | None:
         return "its running statistics would be those of one rank"
     if isinstance(module, (nn.LayerNorm, nn.RMSNorm)) and len(module.normalized_shape) > 1:
         return _COUNTS
+    reason = getattr(type(module), "not_on_shards", None)
+    if isinstance(reason, str):
+        return reason
     for base in type(module).__mro__:
         if base in RULES:
             return RULES[base]

@@ -21,6 +21,7 @@ class Extended(nn.Module):
     """
 
     extend_report: Any = None
+    not_on_shards = "its native run needs the whole field; shard the model itself, or an anchored one"
 
     def __init__(
         self, model: nn.Module, resolution: Shape, placements: tuple[str, ...], layout: str, restrict: str

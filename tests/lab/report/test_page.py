@@ -5,6 +5,7 @@ from collections import Counter
 from html.parser import HTMLParser
 from itertools import pairwise
 from math import nan
+from pathlib import Path
 
 import pytest
 
@@ -110,6 +111,24 @@ def test_everything_from_records_is_escaped(tmp_path):
     found = check(build_report(tmp_path, tmp_path / "r.html"))
     assert "<img src=x onerror=alert(3)>" in found.text
     assert found.text.count("<script>alert(1)</script>") >= 3
+
+
+def test_a_run_that_may_not_be_read_costs_no_other(tmp_path, monkeypatch):
+    """No permission, or a folder where a file should be: named on the page, and the rest is shown."""
+    folders = write_records(study("demo").at("desk"), tmp_path)
+    locked, real = folders[1] / "record.json", Path.read_bytes
+
+    def read(self):
+        if self == locked:
+            raise PermissionError(13, "Permission denied")
+        return real(self)
+
+    monkeypatch.setattr(Path, "read_bytes", read)
+    (folders[2] / "record.json").unlink()
+    (folders[2] / "record.json").mkdir()
+    text = check(build_report(tmp_path, tmp_path / "r.html")).text
+    assert "2 unreadable" in text
+    assert "Permission denied" in text
 
 
 def test_missing_failed_single_and_unfinished_runs_are_shown_for_what_they_are(tmp_path):

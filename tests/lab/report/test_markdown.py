@@ -1,12 +1,15 @@
 """Results as Markdown: the same from the same records, whole tables, and a README that keeps the rest of its text."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from quadnorm.lab.analysis.claims.ledger import CLAIMS
+from quadnorm.lab.analysis.claims.verdicts import NOT_RUN, REPRODUCED, Finding, Judged
 from quadnorm.lab.analysis.results import Library
 from quadnorm.lab.analysis.tables.reach import COLUMNS, reach_table, reaches
-from quadnorm.lab.report.markdown import BEGIN, END, readme_table, results_page, update_readme
+from quadnorm.lab.report.markdown import BEGIN, END, readme_table, results_page, update_readme, verdict_table
 from quadnorm.lab.studies import study
 from tests.lab.analysis.synthetic_records import write_records
 
@@ -64,3 +67,12 @@ def test_the_readme_keeps_everything_but_its_table(library, tmp_path):
     path.write_text("no marks")
     with pytest.raises(ValueError, match="needs the lines"):
         update_readme(path, library)
+
+
+def test_a_claim_that_is_decided_in_part_says_so():
+    """The verdict stands in the first row that is shown, also where the claim's first part was not run."""
+    claim = replace(CLAIMS[0], text="three parts", tables=(), remarks=())
+    findings = (Finding(NOT_RUN), Finding(REPRODUCED, "one", "1"), Finding(REPRODUCED, "two", "2"))
+    _, _, first, second, *_ = verdict_table((Judged(claim, REPRODUCED, findings),)).splitlines()
+    assert first.startswith("| **reproduced** (of 3 parts 1 not run) | three parts | 1 | one")
+    assert second.startswith("|  |  | 2 | two")

@@ -63,13 +63,12 @@ def verdict_table(judged: tuple[Judged, ...]) -> str:
     """One row per case of every claim that the records decide; the others in a list below."""
     rows = ["| verdict | claim | claimed | measured | records, statistic |", "|:--|:--|:--|:--|:--|"]
     for j in judged:
-        if j.verdict == NOT_RUN:
-            continue
-        for k, f in enumerate(j.findings):
-            if f.verdict == NOT_RUN:
-                continue
+        decided = [f for f in j.findings if f.verdict != NOT_RUN]
+        open_parts = len(j.findings) - len(decided)
+        rest = f" (of {len(j.findings)} parts {open_parts} not run)" if open_parts else ""
+        for k, f in enumerate(decided):
             first = k == 0
-            verdict = f"**{j.verdict}**" if first else ""
+            verdict = f"**{j.verdict}**{rest}" if first else ""
             tables = " ".join(f"`{t}`" for t in j.claim.tables)
             claim = f"{escaped(j.claim.text)} {tables}".strip() if first else ""
             part = f" ({f.verdict})" if len(j.findings) > 1 else ""

@@ -9,8 +9,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from quadnorm._suggest import unknown
 
-# Learning rates of the paper; it leaves Transolver's open, and 3e-4 is the attention models' value.
-LEARNING_RATES = {"fno": 5e-4, "galerkin": 3e-4, "transolver": 3e-4}
+# Learning rates of the paper; it leaves Transolver's open, and 3e-4 is the attention models' value. The last one is
+# that of neuraloperator's tutorial.
+LEARNING_RATES = {"fno": 5e-4, "galerkin": 3e-4, "transolver": 3e-4, "neuralop-fno": 1e-2}
 
 # Settings that say how a run is carried out, not what is computed: they may change when it is resumed.
 CIRCUMSTANCES = ("device", "save", "tensorboard", "parallel")
@@ -48,10 +49,11 @@ class ProblemConfig(Section):
 
 
 class OperatorConfig(Section):
-    """The model: ``fno``, ``galerkin`` or ``transolver``, with its constructor's arguments, among them ``norm``."""
+    """The model: ``fno``, ``galerkin``, ``transolver`` or ``neuralop-fno``, with its constructor's arguments, among them
+    ``norm``."""
 
     name: str = "fno"
-    """`fno`, `galerkin` or `transolver`."""
+    """`fno`, `galerkin`, `transolver`, or `neuralop-fno`, which is neuraloperator's."""
     params: dict[str, Any] = {}
     """Arguments of its constructor, among them `norm`, `measure` and `width`."""
 
@@ -137,7 +139,7 @@ class OptimiserConfig(Section):
     """AdamW, with gradients clipped to a total norm. ``lr`` unset: the paper's rate for the operator."""
 
     lr: Annotated[float, Field(gt=0)] | None = None
-    """Peak learning rate; default: 5e-4 for `fno`, 3e-4 for `galerkin` and `transolver`."""
+    """Peak learning rate; default: 5e-4 for `fno`, 3e-4 for `galerkin` and `transolver`, 1e-2 for `neuralop-fno`."""
     weight_decay: Annotated[float, Field(ge=0)] = 1e-4
     """Decoupled weight decay."""
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)

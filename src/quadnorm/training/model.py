@@ -92,11 +92,13 @@ def _channels(v: Tensor, x: Tensor) -> Tensor:
 def operator_class(name: str) -> Callable[..., nn.Module]:
     """The class of an operator, by its name in a config."""
     from quadnorm import operators
+    from quadnorm.training.neuralop import NeuralopFNO
 
     table: dict[str, Callable[..., nn.Module]] = {
         "fno": operators.FNO,
         "galerkin": operators.GalerkinTransformer,
         "transolver": operators.Transolver,
+        "neuralop-fno": NeuralopFNO,
     }
     if name not in table:
         raise ValueError(unknown("operator", name, table))
@@ -144,4 +146,15 @@ def _build(config: TrainConfig, sizes: Sizes) -> Normalised:
         except (TypeError, ValueError) as error:
             raise ValueError(f"operator.params for {name}: {error}") from error
     wrap = OnPoints if on_points else Normalised
-    return wrap(operator, sizes.in_channels, sizes.out_channels).to(getattr(torch, config.dtype))
+    return _cast(wrap(operator, sizes.in_channels, sizes.out_channels), getattr(torch, config.dtype))
+
+
+def _cast(model: Normalised, dtype: torch.dtype) -> Normalised:
+    """The model in a precision; complex weights stay complex, which ``Module.to`` would make real."""
+
+    def one(t: Tensor) -> Tensor:
+        if t.is_complex():
+            return t.to(dtype.to_complex())
+        return t.to(dtype) if t.is_floating_point() else t
+
+    return model._apply(one)

@@ -22,7 +22,12 @@ from quadnorm.lab.studies.study import Variant
 
 # The studies whose cards come first; studies of the same models add to one card.
 LEADS = ("anchored-crossres", "transfer-baselines", "demo", "quadrature-everywhere", "extreme-crossres", "real-darcy")
-OPERATORS = {"fno": "FNO", "galerkin": "Galerkin Transformer", "transolver": "Transolver"}
+OPERATORS = {
+    "fno": "FNO",
+    "galerkin": "Galerkin Transformer",
+    "transolver": "Transolver",
+    "neuralop-fno": "neuraloperator's FNO",
+}
 USUAL = ("LayerNorm", "QuadNorm", "BlendQuadNorm", "None")
 MOST_LINES = 7
 

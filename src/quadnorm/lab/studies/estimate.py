@@ -21,6 +21,7 @@ STEP = {
     "fno": StepCost(0.13, 0.32, width=32, layers=4),
     "galerkin": StepCost(0.45, 1.75, width=64, layers=4),
     "transolver": StepCost(0.48, 1.9, width=64, layers=6),
+    "neuralop-fno": StepCost(0.13, 0.45, width=32, layers=4),
 }
 FORWARD = 1 / 3  # of a training step: one pass of three
 EFFICIENCY = 0.85  # of two workers side by side, which share memory bandwidth
@@ -30,6 +31,7 @@ UNMEASURED = 0.3
 SAMPLE = {
     "darcy": 0.3,
     "darcy-official": 0.02,
+    "darcy-neuralop": 0.0001,
     "varcoeff": 0.3,
     "cavity": 0.5,
     "navier-stokes": 0.5,
@@ -116,7 +118,7 @@ def _passes(v: Variant, route: str) -> float:
 
 # Fields (batch, width, N) in float32 that one layer keeps for the backward pass, counted at 64²; doubled below for what
 # the backward pass itself holds.
-KEPT_FIELDS = {"fno": 4.5, "galerkin": 9.6, "transolver": 4.5}
+KEPT_FIELDS = {"fno": 4.5, "galerkin": 9.6, "transolver": 4.5, "neuralop-fno": 9.0}
 PROCESS = 0.5 * 2**30  # bytes of Python and torch before anything is loaded
 
 

@@ -8,6 +8,7 @@ from quadnorm.lab.studies.study import STAND_INS, Budget, Study, Variant
 SMOKE_COARSEN = 4
 SMOKE_WIDTH = 16  # with 8 channels GroupNorm would be InstanceNorm
 SMOKE_LAYERS = 2
+SMOKE_STAND_INS = {"darcy-neuralop": "darcy"}  # data that must be fetched first
 
 
 def grids(sizes: tuple[int, ...], coarsen: int) -> tuple[int, ...]:
@@ -45,7 +46,9 @@ def smoke(variant: Variant) -> Variant:
     params["width"] = SMOKE_WIDTH
     params["layers"] = min(SMOKE_LAYERS, params["layers"])
     budget = Budget(train=16, val=4, test=4, epochs=2, lr=variant.budget.lr, patience=None, batch=8)
-    return _shrunk(variant, SMOKE_COARSEN, params, budget)
+    coarsen = min(SMOKE_COARSEN, max(1, min(variant.train + variant.test) // 8))
+    problem = SMOKE_STAND_INS.get(variant.problem, variant.problem)
+    return _shrunk(replace(variant, problem=problem), coarsen, params, budget)
 
 
 def _shrunk(variant: Variant, coarsen: int, params: dict[str, Any], budget: Budget) -> Variant:

@@ -37,6 +37,7 @@ class StoredProblem(Problem):
     """
 
     views: ClassVar[tuple[str, ...]] = ()
+    kept: ClassVar[bool] = False  # the files are on disk already
 
     @abstractmethod
     def sets(self) -> Mapping[str, Sequence[Store]]:

@@ -52,6 +52,7 @@ class DarcyNeuralop(StoredProblem):
     inputs: ClassVar[tuple[str, ...]] = ("a",)
     outputs: ClassVar[tuple[str, ...]] = ("u",)
     # The wrong ones too: what a wrong placement does to a model is a question worth asking.
+    views: ClassVar[tuple[str, ...]] = ("placement",)
     placements: ClassVar[tuple[str, ...]] = ("left", "endpoint", "cell", "periodic")
 
     def fetch(self, archive: Path | None = None) -> Path:

@@ -6,7 +6,7 @@ from quadnorm._suggest import unknown
 from quadnorm.lab.studies.catalog import benchmark as catalog_benchmark
 from quadnorm.lab.studies.catalog import breadth as catalog_breadth
 from quadnorm.lab.studies.catalog import fno as catalog_fno
-from quadnorm.lab.studies.catalog import mesh, ours
+from quadnorm.lab.studies.catalog import mesh, others, ours
 from quadnorm.lab.studies.study import AS_TRAINED, TRANSFER, Derived, Study
 
 
@@ -23,6 +23,7 @@ _STUDIES: dict[str, Study] = {
         *catalog_benchmark.STUDIES,
         *catalog_breadth.STUDIES,
         *ours.STUDIES,
+        *others.STUDIES,
         *mesh.STUDIES,
     )
 }

@@ -61,16 +61,19 @@ class Net(nn.Module):
         self.norm = nn.InstanceNorm2d(width) if norm == "instance" else nn.Identity()
         self.head = nn.Sequential(nn.Conv2d(width, 32, 1), nn.GELU(), nn.Conv2d(32, 1, 1))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, 1, n, n) → (B, 1, n, n)."""
-        n = x.shape[-1]
+    def axis(self, n: int) -> Tensor:
+        """The coordinates along one axis, (1, n) or (2, n)."""
         if self.coordinates == "linspace":
-            axis = torch.linspace(0, 1, n)[None]
-        else:
-            turns = 2 * torch.pi * torch.arange(n) / n
-            axis = torch.stack([turns.sin(), turns.cos()])
+            return torch.linspace(0, 1, n)[None]
+        turns = 2 * torch.pi * torch.arange(n) / n
+        return torch.stack([turns.sin(), turns.cos()])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, 1, n, m) → (B, 1, n, m)."""
+        n, m = x.shape[-2:]
         if self.coordinates != "none":
-            fields = torch.cat([axis[:, :, None].expand(-1, n, n), axis[:, None].expand(-1, n, n)])
+            rows, columns = (self.axis(k) for k in (n, m))
+            fields = torch.cat([rows[:, :, None].expand(-1, n, m), columns[:, None].expand(-1, n, m)])
             x = torch.cat([x, fields[None].expand(x.shape[0], -1, -1, -1)], 1)
         v = self.lift(x)
         for spectral, skip in zip(self.spectral, self.skip, strict=True):
@@ -84,7 +87,9 @@ def error(y: Tensor, truth: Tensor) -> Tensor:
     return ((y - truth).flatten(1).norm(dim=1) / truth.flatten(1).norm(dim=1)).mean()
 
 
-def measure(norm: str, coordinates: str, x: Tensor, y: Tensor, tests: list[tuple[Tensor, Tensor]]) -> dict[str, list[float]]:
+def measure(
+    norm: str, coordinates: str, x: Tensor, y: Tensor, tests: list[tuple[Tensor, Tensor]]
+) -> dict[str, list[float]]:
     """Train one network; errors in % on every test grid as it is and extended."""
     torch.manual_seed(0)
     model, steps = Net(norm, coordinates), 240

@@ -15,7 +15,7 @@ from statistics import mean
 from typing import Any
 
 import torch
-from strangers import KERNELS, MODELS
+from strangers import MODELS
 from torch import Tensor, nn
 
 import quadnorm as qn
@@ -85,16 +85,15 @@ def drift(name: str) -> Values:
 def trained(name: str, seed: int, samples: int = 160, epochs: int = 24) -> Values:
     """Mean relative L² error in % on 20 other samples of Darcy flow: at 33², then at 129² in every way."""
     darcy = problem("darcy")
-    (x, y), = darcy.dataset_many(range(samples), [NATIVE])
+    ((x, y),) = darcy.dataset_many(range(samples), [NATIVE])
     tests = darcy.dataset_many(range(samples, samples + 20), [NATIVE, FINER[-1]])
     torch.manual_seed(seed)
     model, scale = MODELS[name](), (x.mean(), x.std(), y.std())
     optimiser = torch.optim.AdamW(model.parameters(), 4e-3, weight_decay=1e-4)
     steps = epochs * (samples // 16)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 4e-3, total_steps=steps)
-    for step in range(steps):
-        order = torch.randperm(samples) if step % (samples // 16) == 0 else order
-        at = order[(step * 16) % samples :][:16]
+    for _ in range(steps):
+        at = torch.randperm(samples)[:16]
         loss = error(model((x[at] - scale[0]) / scale[1]) * scale[2], y[at])
         optimiser.zero_grad()
         loss.backward()
@@ -130,27 +129,31 @@ def drift_table(results: Values) -> str:
         kept = {w: values[w][-1] for w in WAYS[1:3] if w in values}
         best = min(kept, key=lambda w: kept[w]) if kept else "run at 33²"
         before = values["as it is"][-1] if "as it is" in values else None
-        gain = f", {min(before / max(kept[best], 1e-30), 99999):.0f}× less" if kept and before else ""
+        factor = before / max(kept[best], 1e-30) if kept and before else 0.0
+        gain = ", rounding" if kept and kept[best] < 1e-5 else f", {factor:.0f}× less" if factor else ""
         lines.append(f"| {name} | " + " | ".join(cells) + f" | {best}{gain} |")
     return "\n".join(lines)
 
 
 def trained_table(results: Values) -> str:
     """Markdown: means over the seeds that were run."""
-    lines = ["| model | seeds | at 33² | " + " | ".join(f"{w}, 129²" for w in WAYS) + " |", "|---|---|---|" + "---|" * 4]
+    lines = [
+        "| model | seeds | at 33² | " + " | ".join(f"{w}, 129²" for w in WAYS) + " |",
+        "|---|---|---|" + "---|" * 4,
+    ]
     for name in TRAINED:
         runs = [results[key] for key in results if key.startswith(f"trained {name} ")]
         if runs:
-            cells = [f"{mean(r[k] for r in runs):.2f}" if all(k in r for r in runs) else "refused" for k in ("at 33²", *WAYS)]
+            cells = [
+                f"{mean(r[k] for r in runs):.2f}" if all(k in r for r in runs) else "refused" for k in ("at 33²", *WAYS)
+            ]
             lines.append(f"| {name} | {len(runs)} | " + " | ".join(cells) + " |")
     return "\n".join(lines) if len(lines) > 2 else "Not run yet."
 
 
 def refusals(results: Values) -> str:
     """One line for each way that does not take a model."""
-    lines = [
-        f"- {name}, {way}: {why}" for name in MODELS for way, why in results[name].get("refused", {}).items()
-    ]
+    lines = [f"- {name}, {way}: {why}" for name in MODELS for way, why in results[name].get("refused", {}).items()]
     return "\n".join(lines)
 
 

@@ -49,8 +49,8 @@ class ProblemConfig(Section):
 
 
 class OperatorConfig(Section):
-    """The model: ``fno``, ``galerkin``, ``transolver`` or ``neuralop-fno``, with its constructor's arguments, among them
-    ``norm``."""
+    """The model: ``fno``, ``galerkin``, ``transolver`` or ``neuralop-fno``, with arguments of its constructor, ``norm``
+    among them."""
 
     name: str = "fno"
     """`fno`, `galerkin`, `transolver`, or `neuralop-fno`, which is neuraloperator's."""

@@ -157,4 +157,5 @@ def _cast(model: Normalised, dtype: torch.dtype) -> Normalised:
             return t.to(dtype.to_complex())
         return t.to(dtype) if t.is_floating_point() else t
 
-    return model._apply(one)
+    model._apply(one)  # type: ignore[no-untyped-call]
+    return model

@@ -13,7 +13,8 @@ class NeuralopFNO(nn.Module):
     """``neuralop.models.FNO`` with the arguments of this package's operators; needs the extra ``compat``.
 
     Its defaults are those of neuraloperator's tutorial on the small Darcy set. The model itself is ``theirs``. Their
-    ``state_dict`` holds a dictionary beside the tensors, which files of tensors cannot; it is left out here.
+    ``state_dict`` holds a dictionary beside the tensors, which files of tensors cannot; it is left out here. Inside it
+    is single precision.
 
     x (B, C_in, *spatial) -> y (B, C_out, *spatial)
 
@@ -58,8 +59,12 @@ class NeuralopFNO(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.theirs(x)
-        return y
+        y: Tensor = self.theirs(x.float())
+        return y.to(x.dtype)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        """Their layer makes single-precision spectra whatever its weights are: these keep their dtype."""
+        return super()._apply(lambda t: fn(t).to(t.dtype), recurse)  # type: ignore[no-untyped-call]
 
     def state_dict(self, *args: Any, **options: Any) -> Any:
         """The tensors alone."""

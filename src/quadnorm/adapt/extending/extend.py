@@ -98,6 +98,19 @@ def extend(
     return extended
 
 
+def _run(extended: Extended, args: Any, kwargs: Any, shape: Shape) -> Any:
+    try:
+        return extended(*args, **kwargs)
+    except CannotFollowError:
+        raise
+    except Exception as error:  # whatever the model's own code makes of another grid
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise CannotFollowError(
+            f"the extended model does not run on {'×'.join(map(str, shape))} ({why}); quadnorm.at_native serves any "
+            "model"
+        ) from error
+
+
 def compared(extended: Extended, plan: CallPlan, probe: Probe) -> float:
     """The gap to the native run at its nodes, on a grid that contains them; refuses where there is one."""
     shape: Shape = tuple(refinements(p, n)[0] for n, p in zip(plan.native, plan.placements, strict=True))
@@ -109,7 +122,7 @@ def compared(extended: Extended, plan: CallPlan, probe: Probe) -> float:
             native = model(*probe.arguments[0], **probe.arguments[1])
             args, kwargs = probe.at(shape)
             options = {"grid": shape} if probe.layout == "tokens" else {}
-            fine = extended(*args, **kwargs, **options)
+            fine = _run(extended, args, {**kwargs, **options}, shape)
     finally:
         for m, training in modes:
             m.training = training

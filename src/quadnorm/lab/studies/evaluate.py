@@ -22,7 +22,11 @@ from quadnorm.training.loop import errors
 from quadnorm.training.losses import grid_weights
 
 PARTS = ("norms", "kernels", "all")
-JUMPS = ("darcy", "darcy-official", "darcy-neuralop")  # problems whose input takes two values: the nearest sample is one of them
+JUMPS = (
+    "darcy",
+    "darcy-official",
+    "darcy-neuralop",
+)  # problems whose input takes two values: the nearest sample is one of them
 Predictor = Callable[[Tensor], Tensor]
 
 

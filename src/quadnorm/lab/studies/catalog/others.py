@@ -36,8 +36,8 @@ STUDIES = (
         notes=(
             "Model, learning rate, weight decay, batch and epochs are the tutorial's; its H1 loss is relative L² here, "
             "its cosine ends at zero with the last epoch, and 100 of its 1000 training samples choose the weights.",
-            "The data are fetched, not shipped: quadnorm data fetch darcy-neuralop. Their nodes are j/n of an axis that "
-            "is not periodic (placement left); the rows told otherwise show what a wrong placement costs.",
+            "The data are fetched, not shipped: quadnorm data fetch darcy-neuralop. Their nodes are j/n of an axis "
+            "that is not periodic (left); the rows told otherwise show what a wrong placement costs.",
             "Their GroupNorm has one group.",
         ),
         desk_seeds=5,

@@ -17,7 +17,7 @@ STUDIES = (
     Study(
         name="neuralop-tutorial",
         title="neuraloperator's tutorial: its FNO on its small Darcy set, trained at 16², tested at 32²",
-        theme="others",
+        theme="ours",
         variants=(
             Variant(
                 name="fno",

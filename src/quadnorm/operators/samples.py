@@ -31,7 +31,7 @@ class Samples:
     def on_grid(
         x: Tensor, measure: Measure, placement: str, channels: int, dim: int, weights: Any = None, mask: Any = None
     ) -> Samples:
-        """Of a grid (B, C, *spatial). ``weights`` take the place of the measure's, ``mask`` multiplies them."""
+        """Samples of a grid (B, C, *spatial). ``weights`` take the place of the measure's, ``mask`` multiplies them."""
         shape = grid_shape(x, channels, dim)
         values = x.flatten(2)
         places = positions(measure, placement, shape, x.device, x.dtype)[None]
@@ -52,7 +52,7 @@ class Samples:
         mask: Any = None,
         norm_weights: Any = None,
     ) -> Samples:
-        """Of scattered points (B, N, C) at ``coordinates`` (N, d) or (B, N, d)."""
+        """Samples at scattered points (B, N, C) at ``coordinates`` (N, d) or (B, N, d)."""
         if x.ndim != 3 or x.shape[2] != channels:
             raise ValueError(
                 f"got points of shape {tuple(x.shape)}, expected (batch, N, {channels}): "

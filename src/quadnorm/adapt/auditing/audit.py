@@ -212,7 +212,7 @@ def _orders(
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
-    """Of the least-squares line."""
+    """Slope of the least-squares line through the points (x, y)."""
     x, y = (sum(p[k] for p in points) / len(points) for k in (0, 1))
     return sum((a - x) * (b - y) for a, b in points) / sum((a - x) ** 2 for a, _ in points)
 

@@ -127,7 +127,7 @@ class Nodes:
         return t
 
     def places(self, form: Form) -> np.ndarray:
-        """Of an axis along one grid axis: its new samples as indices into its training samples."""
+        """Positions of an axis's new samples, as (fractional) indices into its training samples."""
         (k,), (extra,) = form.axes, form.extra
         more = self.size(form) - self.shape[k]  # also where the axis is padded to a multiple of its length
         placed = self.placements[k], self.native[k], self.shape[k]

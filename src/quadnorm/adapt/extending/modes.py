@@ -20,7 +20,7 @@ from quadnorm.adapt.extending.steps import ROWS, Step, StepRow
 
 @dataclass
 class Kept:
-    """Of one call in the native run: its result where that holds on every grid, what its row stores, its constants."""
+    """What is kept of a call of the native run: a result that holds on every grid, what its row stores, constants."""
 
     result: Any = None
     row: Any = None

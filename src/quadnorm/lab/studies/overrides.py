@@ -39,7 +39,7 @@ _QUADRATURE, _BLENDS = ("quad", "quadrms"), ("blend",)
 def changed(study: Study, overrides: Sequence[str]) -> Study:
     """The study with overrides applied, under a name of its own, which is also how to ask for it again.
 
-    Its runs have configs of their own and so records of their own; what the paper printed is not said of it.
+    Its runs have configs of their own and so records of their own; the paper's printed values are not shown beside it.
 
     >>> from quadnorm.lab.studies import study
     >>> small = changed(study("tost").at("desk"), ["epochs=5", "samples.train=40"])

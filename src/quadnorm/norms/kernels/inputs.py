@@ -32,7 +32,7 @@ class Inputs(NamedTuple):
 
 
 def weights_gradient(given: Inputs, stats: Tensor, sums: Tensor) -> Tensor:
-    """Dw as in :func:`quadnorm.norms.kernels.formula.backward`, one batch entry at a time, for kernels without it.
+    """The weights' gradient of :func:`quadnorm.norms.kernels.formula.backward`, entry by entry, for kernels without it.
 
     ``sums``: Σ g and Σ g·ŷ over the samples, (2, B, C).
     """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Release:
-    """Where published files come from, in words that outlive a host."""
+    """Where published files come from, described so that it can be found when a host is gone."""
 
     archive: str
     title: str

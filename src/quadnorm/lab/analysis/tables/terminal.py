@@ -45,7 +45,7 @@ def terminal(table: Table, console: Any = None) -> None:
 
 
 def plain(table: Table, width: int) -> str:
-    """The same as text, for a file."""
+    """The printed table as plain text, for a file."""
     from io import StringIO
 
     try:

@@ -24,7 +24,7 @@ class PrintedCell:
 
     @classmethod
     def parse(cls, source: str) -> "PrintedCell":
-        """Of ``"**7.10 ± 0.23**"`` or any part in bold."""
+        """The cell that a text such as ``"**7.10 ± 0.23**"`` stands for; a part in bold makes it bold."""
         return cls(source.replace("**", ""), "**" in source)
 
     @property
@@ -115,7 +115,7 @@ class PrintedTable:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "PrintedTable":
-        """Of a table's file."""
+        """The table that a file of ``paper/tables`` holds, already parsed."""
         panels = tuple(
             PrintedPanel(
                 title=p.get("title", ""),

@@ -47,9 +47,9 @@ def shares(alpha: float, correlation: float, scale: float) -> tuple[float, float
 
 
 def block_shares(measure: str) -> tuple[float, float]:
-    """Of the FNO's own blocks with wild weights, each sample averaged under the measure: largest over the blocks.
+    """How close the FNO's own blocks, with wild weights, come to the bound; norms under the measure, the worst block.
 
-    The share of the bound that is used, and how far √E‖y − x‖² is from α₀ √E‖x‖², relative.
+    Returns the share of the bound that is used, and the relative distance of √E‖y − x‖² from α₀ √E‖x‖².
     """
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)

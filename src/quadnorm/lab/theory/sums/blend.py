@@ -34,7 +34,7 @@ def moments_of_measure(x: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
 
 
 def worst_errors() -> tuple[float, float, float, float]:
-    """Of mean, variance, layer output in units of rounding; and the between term's largest share of the variance."""
+    """Largest errors of mean, variance and output, in units of rounding; and the between term's largest share of v."""
     random = torch.Generator().manual_seed(0)
     worst = [0.0] * 4
     for shape in ((5, 5), (9, 17), (33, 33)):

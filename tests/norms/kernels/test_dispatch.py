@@ -180,3 +180,24 @@ def test_a_child_of_a_process_with_its_own_parallel_numba_survives(imported):
         "p = multiprocessing.get_context('fork').Process(target=child); p.start(); p.join(); print(p.exitcode)"
     )
     assert run(code).split() == ["0"]
+
+
+def test_the_way_to_the_kernel_is_short():
+    """At most ten functions of this package in five files, and then compiled code."""
+    pytest.importorskip("numba")
+    layer, x, passed = QuadNorm(4), torch.randn(2, 4, 9, 9), set()
+
+    def note(frame, event, arg):
+        file, name = frame.f_code.co_filename, frame.f_code.co_name
+        ours = "/src/quadnorm/" in file and not file.endswith("programs.py")
+        if event == "call" and ours and not name.startswith("<"):  # a comprehension is no function to read
+            passed.add((file, frame.f_code.co_qualname))
+
+    layer(x)
+    sys.setprofile(note)
+    try:
+        layer(x)
+    finally:
+        sys.setprofile(None)
+    assert 5 <= len(passed) <= 10, sorted(name for _, name in passed)
+    assert len({file for file, _ in passed}) <= 5

@@ -21,13 +21,14 @@ from torch import Tensor
 
 from quadnorm._suggest import unknown
 from quadnorm.norms.kernels import blocked, memory
-from quadnorm.norms.kernels.formula import memory_format, statistics_dtype
+from quadnorm.norms.kernels.formula import memory_format
 from quadnorm.norms.kernels.inputs import Inputs
 from quadnorm.norms.kernels.triton import choice
 
 KERNELS = ("auto", "numba", "torch", "triton")
 EXTRAS = {"numba": "fast", "triton": "triton"}
 HALF = (torch.float16, torch.bfloat16)
+NUMBA = (torch.float32, torch.float64)  # what the numba kernel is compiled for
 _forced: list[str] = []
 
 
@@ -67,7 +68,7 @@ def triton_serves(x: Tensor) -> bool:
 
 def numba_serves(x: Tensor) -> bool:
     """Whether x goes to the numba kernel: float32 or float64 on the CPU, and the kernel is there and may run."""
-    if x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64) or x.numel() == 0:
+    if x.device.type != "cpu" or x.dtype not in NUMBA or x.numel() == 0:
         return False
     if (_forced or "QUADNORM_KERNEL" in os.environ) and requested() == "torch":
         return False
@@ -116,11 +117,10 @@ def forward(given: Inputs) -> tuple[Tensor, Tensor]:
     if x.dtype in HALF and not triton_serves(x):  # the float32 result, rounded: to the last bit, whatever the kernel
         y, stats = forward(given._replace(x=x.float()))
         return y.to(x.dtype), stats
-    flat = _flat(given)
-    y = _output(flat.x)
-    stats = torch.empty(3, x.shape[0], given.groups, dtype=statistics_dtype(x), device=x.device)
+    flat, y = _prepared(given)
+    stats = torch.empty(3, x.shape[0], given.groups, dtype=flat.w.dtype, device=x.device)
     _kernel(flat.x).forward(flat, y, stats)
-    return _like(y, x), stats
+    return y.view(x.shape) if x.is_contiguous() else _like(y, x), stats
 
 
 def backward(given: Inputs, g: Tensor, stats: Tensor, wrt_w: bool = False) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -129,32 +129,28 @@ def backward(given: Inputs, g: Tensor, stats: Tensor, wrt_w: bool = False) -> tu
     if x.dtype in HALF and not triton_serves(x):
         dx, sums, dw = backward(given._replace(x=x.float()), g.float(), stats, wrt_w)
         return dx.to(x.dtype), sums, dw
-    flat = _flat(given)
-    dx = _output(flat.x)
-    sums = torch.empty(2, *x.shape[:2], dtype=statistics_dtype(x), device=x.device)
+    flat, dx = _prepared(given)
+    sums = torch.empty(2, *x.shape[:2], dtype=flat.w.dtype, device=x.device)
     dw = _kernel(flat.x).backward(flat, g.detach().contiguous().view(flat.x.shape), stats, dx, sums, wrt_w)
-    return _like(dx, x), sums, dw
+    return dx.view(x.shape) if x.is_contiguous() else _like(dx, x), sums, dw
 
 
 def _kernel(x: Tensor) -> Any:
+    if x.device.type == "cpu" and not _forced and "QUADNORM_KERNEL" not in os.environ:  # nearly always: ask no more
+        return (numba_kernel() if x.dtype in NUMBA and x.numel() else None) or blocked
     return choice.kernel() if triton_serves(x) else numba_kernel() if numba_serves(x) else blocked
 
 
-def _flat(given: Inputs) -> Inputs:
-    """The same call with x contiguous, as (B, C, N)."""
+def _prepared(given: Inputs) -> tuple[Inputs, Tensor]:
+    """The same call with x contiguous, as (B, C, N), and memory for a result like that x."""
     x, w = given.x.detach().contiguous(), given.w.detach()
-    return given._replace(x=x.view(*x.shape[:2], w.shape[1]), w=w)
-
-
-def _output(x: Tensor) -> Tensor:
-    """Memory for a result like x."""
-    y = torch.empty_like(x)
-    if y.nbytes >= memory.LARGE:
-        memory.ask_for_huge_pages(y)
-    return y
+    flat = given._replace(x=x.view(*x.shape[:2], w.shape[1]), w=w)
+    result = torch.empty_like(flat.x)
+    if result.nbytes >= memory.LARGE:
+        memory.ask_for_huge_pages(result)
+    return flat, result
 
 
 def _like(y: Tensor, x: Tensor) -> Tensor:
     """A result (B, C, N) in the shape and memory format of x."""
-    y = y.view(x.shape)
-    return y if x.is_contiguous() else y.contiguous(memory_format=memory_format(x))
+    return y.view(x.shape).contiguous(memory_format=memory_format(x))

@@ -78,6 +78,7 @@ def _step(rank: int, world: int, n: int, repeats: int, store: str) -> tuple[floa
     memory = peak_memory(step)
     seconds = median_time(step, repeats)
     if world > 1:
+        dist.barrier()  # a group that the other process has left may never answer
         dist.destroy_process_group()
     return seconds, memory
 

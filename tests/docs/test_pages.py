@@ -1,5 +1,6 @@
 """Generated pages say what the package says; links lead somewhere; the pictures are what their numbers draw."""
 
+import doctest
 import re
 import runpy
 
@@ -111,6 +112,14 @@ def test_every_study_has_a_page_with_what_the_paper_prints(pages, tmp_path):
     assert "| QuadNorm | 4.35 ± 0.05 | **5.61 ± 0.14** |" in written["extreme-crossres.md"]
     assert "results.md#demo" in written["demo.md"]
     assert "results.md" not in written["extreme-crossres.md"]
+
+
+@pytest.mark.parametrize("name", ["markup", "config_page", "problem_pages"])
+def test_examples_in_the_generators(pages, name):
+    module = pages(name)
+    outcome = doctest.testmod(module)
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
 
 
 @pytest.mark.parametrize("name", ["transfer", "weights", "ways"])

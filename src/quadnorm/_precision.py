@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
+
+# torch 2.6 cannot tell an export from a compilation: there every trace is in plain operations, as an export is.
+is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
 
 
 def sum_dtype(x: Tensor) -> torch.dtype:

@@ -8,7 +8,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from quadnorm._precision import full_precision
+from quadnorm._precision import full_precision, is_exporting
 from quadnorm._suggest import unknown
 from quadnorm.carry.lines import METHODS, Axis1D, fourier, matrix, nearest
 from quadnorm.measures._cache import TensorCache
@@ -101,7 +101,7 @@ def _along(x: Tensor, dim: int, axis: Axis1D, method: str) -> Tensor:
     dtype = x.dtype if x.dtype in (torch.float32, torch.float64) else torch.float32
     with full_precision(x):
         field = x.to(dtype).movedim(dim, -1)
-        if method == "cubic" and PLACEMENTS[axis.source].wraps and not torch.compiler.is_exporting():
+        if method == "cubic" and PLACEMENTS[axis.source].wraps and not is_exporting():
             y = fourier(field, axis.target, axis.n)
         else:
             y = field @ _matrix(axis, method, x.device, dtype).T

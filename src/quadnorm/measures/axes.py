@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from quadnorm._precision import is_exporting
 from quadnorm.measures.rules import Rule
 
 Bound = tuple[float, float]
@@ -48,7 +49,7 @@ class RuleAxis:
     def weights(self, n: int) -> Tensor:
         if not torch.compiler.is_compiling() or self.rule.traceable:
             return self.rule.weights(n)
-        if torch.compiler.is_exporting():
+        if is_exporting():
             return _exported_weights(self.rule.name, n)
         w: Tensor = _rule_weights(self.rule.name, n)
         return w

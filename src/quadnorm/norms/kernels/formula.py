@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from quadnorm._precision import is_exporting
+
 
 def statistics_dtype(x: Tensor) -> torch.dtype:
     """Float64 stays, everything else is accumulated in float32."""
@@ -32,7 +34,7 @@ def forward(
     x: Tensor, w: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int, eps: float, centre: bool
 ) -> Tensor:
     """γ·(x − μ)·rstd + β, in x's shape, dtype and memory format."""
-    if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
+    if torch.compiler.is_compiling() and not is_exporting():
         w = materialized(w)
     d, rstd = deviations(x, w, groups, eps, centre)
     B, G, D = d.shape[:3]

@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 FAULTS_MINUTES ?= 60
 EXTRAS := dev,fast,triton,mesh,bench,dist,compat
 
-.PHONY: help env test test-slow test-faults lint format demo results bench docs pictures release-check clean
+.PHONY: help env test test-slow test-faults coverage lint format demo results bench docs pictures release-check clean
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
 
@@ -24,7 +24,10 @@ lint: $(READY)   ## ruff, mypy --strict, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint       ## lint, then the test suite on two processes, with coverage
+test: lint       ## lint, then the test suite on two processes
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow" --durations=15
+
+coverage: $(READY)  ## the same tests, and which lines they leave out
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term:skip-covered
 
 test-slow: $(READY)  ## the checks that take minutes

@@ -108,3 +108,25 @@ def test_the_audit_names_the_calls():
     assert max(result.totals["extended"]) < 1e-4
     with pytest.raises(ValueError, match="one of the two is wrong"):
         qn.audit(ClassicFNO().eval(), lambda n: field(n, n), [17, 33], placement="cell")
+
+
+class AsWideAsTheGrid(nn.Module):
+    """9 channels on 9×9 samples: one parameter mixes channels, one is a field."""
+
+    def __init__(self):
+        super().__init__()
+        self.lift, self.mix, self.field = (
+            nn.Linear(9, 9),
+            nn.Parameter(torch.randn(9, 9)),
+            nn.Parameter(torch.randn(9, 9)),
+        )
+
+    def forward(self, x):
+        y = torch.einsum("bixy,oi->boxy", self.lift(x.movedim(1, -1)).movedim(-1, 1), self.mix)
+        return y - y.mean((-2, -1), keepdim=True) + self.field
+
+
+def test_a_weight_of_the_grids_size_is_no_field():
+    torch.manual_seed(0)
+    report = qn.anchor(AsWideAsTheGrid(), (9, 9), example=torch.randn(1, 9, 9, 9), force=True).anchor_report
+    assert [e.name for e in report if e.kind == "field"] == ["field"]

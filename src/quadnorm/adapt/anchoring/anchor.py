@@ -167,7 +167,7 @@ def examined(
     seen, note, tried = _look(anchored_copy, sizes, example)
     report = AnchorReport("")
     anchored_copy = _apply(anchored_copy, sizes, names, seen, report)
-    _list_fields(anchored_copy, sizes, report)
+    _list_fields(anchored_copy, sizes, report, seen.weights if seen else set())
     for where, name, what in seen.calls if seen else ():
         why = what if what in NO_SUMS else f"{what}; a call, no module: make it one and teach it with register_anchor"
         report.add(where, f"call {name}", "left", why)
@@ -340,13 +340,14 @@ def _grid(shape: Shape, sizes: Shape) -> Shape | None:
     return tuple(shape[2:]) if len(shape) == d + 2 else None
 
 
-def _list_fields(model: nn.Module, sizes: Shape, report: AnchorReport) -> None:
-    """Parameters and buffers with one value per training sample."""
+def _list_fields(model: nn.Module, sizes: Shape, report: AnchorReport, weights: set[int]) -> None:
+    """Parameters and buffers with one value per training sample; not ``weights`` of products that have the grid's size
+    by chance."""
     for owner, module in model.named_modules():
         if isinstance(module, OverGrid) or _known(module):
             continue
         for name, t in _own_tensors(module):
-            if t is not None and len(sizes) > 1 and _holds(t.shape, sizes):
+            if t is not None and id(t) not in weights and len(sizes) > 1 and _holds(t.shape, sizes):
                 path = f"{owner}.{name}" if owner else name
                 report.add(
                     path,

@@ -12,21 +12,25 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from quadnorm.adapt.anchoring.calls import Calls, tensors
+from quadnorm.adapt.calls.contractions import PRODUCTS
+from quadnorm.adapt.calls.names import canonical
 from quadnorm.measures.base import Shape
 
+WEIGHTED = {*PRODUCTS.split(), *(f"conv{t}{d}d" for t in ("", "_transpose") for d in (1, 2, 3)), "bilinear"}
 Example = Tensor | tuple[Any, ...] | Mapping[str, Any]
 
 
 @dataclass
 class Trace:
     """Shapes by module name (of the first tensor in ``shapes``, of all in ``inputs``), spatial calls outside of known
-    modules as (module, call, what), and the output."""
+    modules as (module, call, what), the ids of tensors that products contract with, and the output."""
 
     shapes: dict[str, list[Shape]] = field(default_factory=dict)
     inputs: dict[str, list[tuple[Shape, ...]]] = field(default_factory=dict)
     outputs: dict[str, list[Shape]] = field(default_factory=dict)
     calls: list[tuple[str, str, str]] = field(default_factory=list)
     output: Any = None
+    weights: set[int] = field(default_factory=set)  # ids of the tensors that products contract with
 
 
 def scratch(model: nn.Module) -> nn.Module:
@@ -80,6 +84,8 @@ class _Watch(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
+        if canonical(func) in WEIGHTED:
+            self.record.weights.update(id(t if t._base is None else t._base) for t in tensors([args, kwargs or {}]))
         if self.stack and not any(known for _, known in self.stack):
             what = self.calls.why(func, args, kwargs or {}, result)
             entry = (self.stack[-1][0], getattr(func, "__name__", str(func)), what)

@@ -91,7 +91,7 @@ def test_two_writers_of_one_file_do_not_meet(tmp_path):
     code = (
         "import sys; from pathlib import Path; from quadnorm._files import write_atomic, remove_leftovers\n"
         "path = Path(sys.argv[1])\n"
-        "for k in range(150): write_atomic(path, sys.argv[2] * 10000, 'it'); remove_leftovers(path.parent)"
+        "for k in range(60): write_atomic(path, sys.argv[2] * 10000, 'it'); remove_leftovers(path.parent)"
     )
     writers = [
         subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "file"), letter], stderr=subprocess.PIPE)

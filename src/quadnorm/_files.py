@@ -64,8 +64,7 @@ def _create(folder: Path) -> tuple[int, Path]:
     while True:
         part = folder / f".quadnorm-{secrets.token_hex(8)}.part"
         handle = os.open(part, flags, 0o666)
-        try_lock(handle)
-        if part.exists():  # else it was taken for a leftover before it was locked
+        if try_lock(handle) and part.exists():  # else another process takes it for a leftover, or has removed it
             return handle, part
         os.close(handle)
 

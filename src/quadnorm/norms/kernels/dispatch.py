@@ -119,8 +119,8 @@ def forward(given: Inputs) -> tuple[Tensor, Tensor]:
         return y.to(x.dtype), stats
     flat, y = _prepared(given)
     stats = torch.empty(3, x.shape[0], given.groups, dtype=flat.w.dtype, device=x.device)
-    _kernel(flat.x).forward(flat, y, stats)
-    return y.view(x.shape) if x.is_contiguous() else _like(y, x), stats
+    _kernel(flat.x).forward(flat, y.view(flat.x.shape), stats)
+    return y if x.is_contiguous() else y.contiguous(memory_format=memory_format(x)), stats
 
 
 def backward(given: Inputs, g: Tensor, stats: Tensor, wrt_w: bool = False) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -131,8 +131,9 @@ def backward(given: Inputs, g: Tensor, stats: Tensor, wrt_w: bool = False) -> tu
         return dx.to(x.dtype), sums, dw
     flat, dx = _prepared(given)
     sums = torch.empty(2, *x.shape[:2], dtype=flat.w.dtype, device=x.device)
-    dw = _kernel(flat.x).backward(flat, g.detach().contiguous().view(flat.x.shape), stats, dx, sums, wrt_w)
-    return dx.view(x.shape) if x.is_contiguous() else _like(dx, x), sums, dw
+    flat_g, flat_dx = g.detach().contiguous().view(flat.x.shape), dx.view(flat.x.shape)
+    dw = _kernel(flat.x).backward(flat, flat_g, stats, flat_dx, sums, wrt_w)
+    return dx if x.is_contiguous() else dx.contiguous(memory_format=memory_format(x)), sums, dw
 
 
 def _kernel(x: Tensor) -> Any:
@@ -142,15 +143,12 @@ def _kernel(x: Tensor) -> Any:
 
 
 def _prepared(given: Inputs) -> tuple[Inputs, Tensor]:
-    """The same call with x contiguous, as (B, C, N), and memory for a result like that x."""
+    """The same call with x contiguous, as (B, C, N), and memory for a result in the shape of x.
+
+    The result itself must not be a view: autograd forbids operations in place on a view that a function returns.
+    """
     x, w = given.x.detach().contiguous(), given.w.detach()
-    flat = given._replace(x=x.view(*x.shape[:2], w.shape[1]), w=w)
-    result = torch.empty_like(flat.x)
+    result = torch.empty_like(x)
     if result.nbytes >= memory.LARGE:
         memory.ask_for_huge_pages(result)
-    return flat, result
-
-
-def _like(y: Tensor, x: Tensor) -> Tensor:
-    """A result (B, C, N) in the shape and memory format of x."""
-    return y.view(x.shape).contiguous(memory_format=memory_format(x))
+    return given._replace(x=x.view(*x.shape[:2], w.shape[1]), w=w), result

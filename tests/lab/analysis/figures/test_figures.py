@@ -19,7 +19,7 @@ from quadnorm.lab.studies.pictures import audit_file, picture_file
 from tests import ROOT
 from tests.lab.analysis.synthetic_records import write_fields, write_records
 
-RECORDED = ("anchored-crossres", "extreme-crossres", "deep-crossres", "error-decomp", "demo")
+RECORDED = ("anchored-crossres", "extreme-crossres", "deep-crossres", "error-decomp", "demo", "neuralop-tutorial")
 WITH_FIELDS = ("demo", "galerkin-varcoeff", "transolver-varcoeff", "galerkin-elasticity-4x")
 
 

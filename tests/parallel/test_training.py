@@ -43,6 +43,7 @@ def config(name: str) -> TrainConfig:
     return read_config(TINY, ["dtype=float64", *SETTINGS[name]])
 
 
+@pytest.mark.slow
 def test_four_processes_equal_one(tmp_path: Path) -> None:
     """Grids on 2 × 2 (data × space), then points on 1 × 4, then an evaluation; 9 rows on two ranks are 5 and 4."""
     from quadnorm.training import write_config

@@ -87,7 +87,8 @@ def test_a_written_config_reads_back_equal(
         ),
         (
             ["operator.name=fnoo"],
-            "config: operator.name: unknown operator 'fnoo'; did you mean 'fno'? Known: fno, galerkin, transolver",
+            "config: operator.name: unknown operator 'fnoo'; did you mean 'fno'? Known: fno, galerkin, "
+            "neuralop-fno, transolver",
         ),
         (["optimiser.lr=-1"], "config: optimiser.lr: input should be greater than 0, got -1"),
         (["optimiser.lr=.nan"], "config: optimiser.lr: input should be a finite number, got nan"),

@@ -160,7 +160,7 @@ def of_ours():
     return nn.Sequential(nn.Conv2d(1, 4, 1), *norms, SpatialMean())
 
 
-@pytest.mark.parametrize("make", [small, over_the_grid, of_ours])
+@pytest.mark.parametrize("make", [small, *(pytest.param(m, marks=pytest.mark.slow) for m in (over_the_grid, of_ours))])
 def test_compiled_and_exported_models_serve_all_resolutions(make):
     fixed = anchor(make(), 17).eval()
     n = torch.export.Dim("n", min=8, max=200)

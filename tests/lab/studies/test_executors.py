@@ -66,7 +66,12 @@ def test_ctrl_c_stops_every_worker_and_begins_nothing_new(tmp_path):
     """As a terminal does it: SIGINT to all processes at once, while two of four runs are under way."""
     places = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
-    study = subprocess.Popen([sys.executable, "-c", LONG, str(tmp_path)], env=environment, start_new_session=True)
+    study = subprocess.Popen(
+        [sys.executable, "-c", LONG, str(tmp_path)],
+        env=environment,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # not as a shell's background job has it
+    )
     runs = tmp_path / "runs"
     try:
         until = time.monotonic() + 200

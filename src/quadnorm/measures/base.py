@@ -87,7 +87,8 @@ class Measure(ABC):
     ) -> Tensor:
         """Like :meth:`weights`, without the copy: the cached tensor itself, to be read only."""
         wanted = self._checked(shape)
-        if torch.compiler.is_compiling():  # a trace must contain the formula, not a tensor from the cache
+        # A trace must contain the formula, not a tensor from the cache; and the same whether the cache knows it or not.
+        if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
             return self._build(wanted).to(device=device, dtype=dtype)
         where = torch.device("cpu") if device is None else torch.device(device)
         if where.type == "meta":

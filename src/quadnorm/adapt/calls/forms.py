@@ -46,8 +46,8 @@ class Form:
 
 
 @dataclass(frozen=True)
-class PaddedAxis:
-    """A grid axis with padding: its length on the training grid, and where the axis is refined."""
+class PaddedLength:
+    """The length of a padded grid axis, on the training grid and where that axis is refined."""
 
     axis: int
     native: int
@@ -55,7 +55,7 @@ class PaddedAxis:
 
 
 def form(
-    native: Shape, refined: Sequence[int], size: int, sizes: Sequence[int], padded: Sequence[PaddedAxis] = ()
+    native: Shape, refined: Sequence[int], size: int, sizes: Sequence[int], padded: Sequence[PaddedLength] = ()
 ) -> Form:
     """The form of an axis that has ``size`` on the native grid and ``sizes[k]`` when axis k alone has ``refined[k]``.
 
@@ -66,7 +66,7 @@ def form(
     (Form(axes=(0,), extra=(0,), fold=1, exact=True), (9,))
     >>> form((33, 33), (65, 65), 1089, (2145, 2145)).axes, form((33, 33), (65, 65), 17, (17, 33)).exact
     ((0, 1), False)
-    >>> form((33,), (65,), 49, (97,), [PaddedAxis(0, 49, 97)]).extra
+    >>> form((33,), (65,), 49, (97,), [PaddedLength(0, 49, 97)]).extra
     (16,)
     """
     axes = tuple(k for k, s in enumerate(sizes) if s != size)

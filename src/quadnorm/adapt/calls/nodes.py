@@ -36,7 +36,7 @@ def positions(
     return np.asarray(a / b + (origin if native_origin is None else native_origin), dtype=np.float64)
 
 
-class Axis(NamedTuple):
+class PaddedGridAxis(NamedTuple):
     """One axis of a grid: its samples, how many are padded to them, and how many of these come first."""
 
     samples: int
@@ -50,7 +50,7 @@ class Axis(NamedTuple):
 
 
 @lru_cache(maxsize=512)
-def _between(placement: str, old: Axis, new: Axis, wraps: bool) -> Tensor:
+def _between(placement: str, old: PaddedGridAxis, new: PaddedGridAxis, wraps: bool) -> Tensor:
     """M (new, old): values at the old samples to values at the new ones; exact where they coincide."""
     at, m = positions(placement, old.samples, new.samples, new.extra, new.origin, old.origin), old.length
     if m == 1:
@@ -65,7 +65,7 @@ def _between(placement: str, old: Axis, new: Axis, wraps: bool) -> Tensor:
 
 
 @lru_cache(maxsize=512)
-def _selection(placement: str, old: Axis, new: Axis) -> Tensor | None:
+def _selection(placement: str, old: PaddedGridAxis, new: PaddedGridAxis) -> Tensor | None:
     """The old sample that each new sample is, or None if some new sample lies between."""
     a, b = among(placement, old.samples, placement, new.samples, np.arange(new.length) - new.origin)
     whole = a // b + old.origin
@@ -112,11 +112,11 @@ class Nodes:
         return form.fold * prod(self.lengths(form))
 
     def carry(self, t: Tensor, dim: int, form: Form, *, wrap: bool = True) -> Tensor:
-        """Axis ``dim`` of t from the training grid's samples to the new grid's."""
+        """PaddedGridAxis ``dim`` of t from the training grid's samples to the new grid's."""
         return self._taken(t, dim, form, self._native_axes(form), self._new_axes(form), wrap)
 
     def restrict(self, t: Tensor, dim: int, form: Form, *, wrap: bool = True) -> Tensor:
-        """Axis ``dim`` of t from the new grid's samples to the training grid's."""
+        """PaddedGridAxis ``dim`` of t from the new grid's samples to the training grid's."""
         return self._taken(t, dim, form, self._new_axes(form), self._native_axes(form), wrap)
 
     def carried(self, t: Tensor, forms: Forms, *, wrap: bool = True) -> Tensor:
@@ -133,15 +133,17 @@ class Nodes:
         placed = self.placements[k], self.native[k], self.shape[k]
         return positions(*placed, more, self.origin(k, extra), self.origins.get((k, extra), 0))
 
-    def _native_axes(self, form: Form) -> list[Axis]:
+    def _native_axes(self, form: Form) -> list[PaddedGridAxis]:
         pairs = zip(form.axes, form.extra, strict=True)
-        return [Axis(self.native[k], e, self.origins.get((k, e), 0)) for k, e in pairs]
+        return [PaddedGridAxis(self.native[k], e, self.origins.get((k, e), 0)) for k, e in pairs]
 
-    def _new_axes(self, form: Form) -> list[Axis]:
+    def _new_axes(self, form: Form) -> list[PaddedGridAxis]:
         pairs = zip(form.axes, form.extra, strict=True)
-        return [Axis(self.shape[k], self.extra(k, e), self.origin(k, e)) for k, e in pairs]
+        return [PaddedGridAxis(self.shape[k], self.extra(k, e), self.origin(k, e)) for k, e in pairs]
 
-    def _taken(self, t: Tensor, dim: int, form: Form, old: list[Axis], new: list[Axis], wrap: bool) -> Tensor:
+    def _taken(
+        self, t: Tensor, dim: int, form: Form, old: list[PaddedGridAxis], new: list[PaddedGridAxis], wrap: bool
+    ) -> Tensor:
         if old == new:
             return t
         dim = dim % t.ndim
@@ -153,7 +155,9 @@ class Nodes:
                 y = self._along(y, at, self.placements[k], a, b, wrap)
         return y.flatten(dim, dim + len(form.axes)) if y.ndim > t.ndim else y
 
-    def _along(self, x: Tensor, dim: int, placement: str, old: Axis, new: Axis, wrap: bool) -> Tensor:
+    def _along(
+        self, x: Tensor, dim: int, placement: str, old: PaddedGridAxis, new: PaddedGridAxis, wrap: bool
+    ) -> Tensor:
         index = _selection(placement, old, new)
         if index is not None:
             return x.index_select(dim, index.to(x.device))

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.calls.forms import Form, Forms, PaddedAxis, form, moving
+from quadnorm.adapt.calls.forms import Form, Forms, PaddedLength, form, moving
 from quadnorm.adapt.calls.nodes import Nodes
 from quadnorm.adapt.calls.origins import origin_after
 from quadnorm.adapt.calls.trees import mapped, tensors
@@ -152,9 +152,9 @@ def _check_order(base: WatchedRun, others: list[WatchedRun]) -> None:
             )
 
 
-def padded_axes(base: WatchedRun, others: list[WatchedRun], native: Shape, refined: Shape) -> list[PaddedAxis]:
+def padded_axes(base: WatchedRun, others: list[WatchedRun], native: Shape, refined: Shape) -> list[PaddedLength]:
     """The lengths that axes of the grid have after padding, on the training grid and refined."""
-    padded: list[PaddedAxis] = []
+    padded: list[PaddedLength] = []
     for k, seen in enumerate(base.calls):
         if seen.name != "pad" or not seen.live[0]:
             continue
@@ -163,7 +163,7 @@ def padded_axes(base: WatchedRun, others: list[WatchedRun], native: Shape, refin
             before = form(native, refined, n, [r.given[0][dim] for r in runs], padded)
             if n != m and before.on_grid and len(before.axes) == before.fold == 1:
                 axis = before.axes[0]
-                padded.append(PaddedAxis(axis, m, runs[axis].returned[0][dim]))
+                padded.append(PaddedLength(axis, m, runs[axis].returned[0][dim]))
     return padded
 
 
@@ -173,7 +173,7 @@ def _call(
     native: Shape,
     refined: Shape,
     placements: tuple[str, ...],
-    padded: list[PaddedAxis],
+    padded: list[PaddedLength],
 ) -> Call:
     def forms(shapes: tuple[Shape, ...], moved: list[tuple[Shape, ...]]) -> tuple[Forms, ...]:
         result = []

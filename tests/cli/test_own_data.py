@@ -7,7 +7,7 @@ import pytest
 
 from quadnorm.cli.app import run
 from quadnorm.training import read_config
-from quadnorm.training.saved import load_model
+from quadnorm.training.files.saved import load_model
 
 SMALL = ["operator.params.width=4", "operator.params.modes=2", "operator.params.layers=1", "epochs=2", "threads=1"]
 OWN = '''

@@ -11,7 +11,7 @@ from quadnorm.lab.studies.records import folder_of, tasks_of
 from quadnorm.lab.studies.runner import run_study
 from quadnorm.problems import cache, problem
 from quadnorm.training import train
-from quadnorm.training.checkpoint import read_checkpoint
+from quadnorm.training.files.checkpoint import read_checkpoint
 from tests.faults.effort import LONG, report, rounds
 from tests.lab.studies.tiny_study import tiny_study
 from tests.training.tiny_runs import TINY

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from quadnorm.lab.studies.records import load
-from quadnorm.training.folder import claimed
+from quadnorm.training.files.folder import claimed
 from tests import ROOT
 from tests.faults.effort import LONG, report
 from tests.lab.studies.compare import fingerprint

@@ -13,7 +13,7 @@ import torch
 
 from quadnorm.problems import problem
 from quadnorm.training import TrainConfig, load_model, train
-from quadnorm.training.checkpoint import read_checkpoint
+from quadnorm.training.files.checkpoint import read_checkpoint
 from quadnorm.training.loop import Loop, learning_rate
 from quadnorm.training.model import Sizes, build_model
 from quadnorm.training.versions import NUMERICS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from quadnorm.training.checkpoint import read_checkpoint
+from quadnorm.training.files.checkpoint import read_checkpoint
 
 TINY: dict[str, Any] = {
     "problem": {"name": "poisson", "cache": False},

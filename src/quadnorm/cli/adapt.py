@@ -60,8 +60,7 @@ def audit(
     from quadnorm.problems import problem
     from quadnorm.problems.points import POINTS
     from quadnorm.training import load_model
-    from quadnorm.training.data import problem_of
-    from quadnorm.training.splits import settled
+    from quadnorm.training.data import problem_of, settled
 
     resolution = [*(resolution or []), *(more or [])]
     if names_file(model):

@@ -13,9 +13,8 @@ from quadnorm.lab.studies.study import ANCHORED, EXTENDED, NATIVE
 from quadnorm.problems import Problem
 from quadnorm.problems.points import POINTS
 from quadnorm.training import TrainConfig
-from quadnorm.training.data import Grid, problem_of, viewed
+from quadnorm.training.data import Grid, problem_of, settled, viewed
 from quadnorm.training.evaluation import Errors, evaluate_model
-from quadnorm.training.splits import settled
 
 WAYS = {
     "as-trained": "the model as it is, on the new samples",

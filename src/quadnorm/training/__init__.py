@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from quadnorm.training.config import TrainConfig
+    from quadnorm.training.config.read import read_config, write_config
     from quadnorm.training.evaluation import Errors, Evaluation, evaluate, evaluate_model
+    from quadnorm.training.files.saved import load_model, save_anchored
     from quadnorm.training.interrupt import Interrupted
     from quadnorm.training.logs import read_metrics
     from quadnorm.training.loop import NonFiniteError
     from quadnorm.training.losses import relative_l2
     from quadnorm.training.model import Normalised
-    from quadnorm.training.read import read_config, write_config
     from quadnorm.training.run import Result, train
-    from quadnorm.training.saved import load_model, save_anchored
     from quadnorm.training.versions import NUMERICS, environment
 
 __all__ = [
@@ -49,9 +49,9 @@ _FILES = {
     "loop": ("NonFiniteError",),
     "losses": ("relative_l2",),
     "model": ("Normalised",),
-    "read": ("read_config", "write_config"),
+    "config.read": ("read_config", "write_config"),
     "run": ("Result", "train"),
-    "saved": ("load_model", "save_anchored"),
+    "files.saved": ("load_model", "save_anchored"),
 }
 _HOME = {name: f"quadnorm.training.{file}" for file, names in _FILES.items() for name in names}
 

@@ -20,12 +20,11 @@ from quadnorm.carry import carry
 from quadnorm.problems import Problem
 from quadnorm.problems.points import POINTS
 from quadnorm.training.config import TrainConfig
-from quadnorm.training.data import Grid, Split, problem_of, samples, viewed
+from quadnorm.training.data import Grid, Split, problem_of, samples, settled, viewed
 from quadnorm.training.ddp import Group, group
+from quadnorm.training.files.saved import load_model
 from quadnorm.training.loop import device_of, errors, name
 from quadnorm.training.losses import grid_weights
-from quadnorm.training.saved import load_model
-from quadnorm.training.splits import settled
 
 WAYS = {"exact": "", "index": "nearest", "bicubic": "bicubic"}  # how samples are made, and the method of `carry`
 

@@ -16,17 +16,16 @@ from torch import Tensor
 from quadnorm._files import DamagedError, set_aside, write_atomic
 from quadnorm.problems import Problem
 from quadnorm.training.config import TrainConfig
-from quadnorm.training.data import Grid, Pairs, Progress, check_memory, problem_of, samples
+from quadnorm.training.config.read import Source, read_config, write_config
+from quadnorm.training.data import Grid, Pairs, Progress, check_memory, problem_of, samples, settled
 from quadnorm.training.ddp import Group, group
-from quadnorm.training.folder import BEST, LAST, claimed, forget
+from quadnorm.training.files.folder import BEST, LAST, claimed, forget
+from quadnorm.training.files.saved import Saved, save_run
 from quadnorm.training.interrupt import Interrupted, stop_requests
 from quadnorm.training.logs import Record, watchers
 from quadnorm.training.loop import Loop, NonFiniteError, State
 from quadnorm.training.losses import grid_weights
 from quadnorm.training.model import Normalised, Sizes, build_model
-from quadnorm.training.read import Source, read_config, write_config
-from quadnorm.training.saved import Saved, save_run
-from quadnorm.training.splits import settled
 from quadnorm.training.versions import environment
 
 log = logging.getLogger("quadnorm")

@@ -8,7 +8,7 @@ import pytest
 
 from quadnorm.lab.studies.records import complete, evaluation_file, folder_of, load, read_json, tasks_of, write_record
 from quadnorm.lab.studies.runner import run_study, start_again
-from quadnorm.training.folder import claimed
+from quadnorm.training.files.folder import claimed
 from tests.lab.studies.compare import fingerprint
 from tests.lab.studies.tiny_study import tiny_study
 

@@ -12,7 +12,7 @@ from quadnorm.lab.studies.executors import processes
 from quadnorm.lab.studies.records import tasks_of
 from quadnorm.lab.studies.runner import run_study
 from quadnorm.training import read_metrics
-from quadnorm.training.checkpoint import read_checkpoint
+from quadnorm.training.files.checkpoint import read_checkpoint
 from tests import ROOT
 from tests.lab.studies.compare import fingerprint
 from tests.lab.studies.tiny_study import tiny_study

@@ -30,7 +30,7 @@ from quadnorm.lab.studies.records import (
     write_record,
 )
 from quadnorm.lab.studies.study import Study
-from quadnorm.training.folder import BEST, LAST, claimed, forget
+from quadnorm.training.files.folder import BEST, LAST, claimed, forget
 
 log = logging.getLogger("quadnorm")
 
@@ -184,7 +184,7 @@ def facts_of(model: nn.Module) -> dict[str, Any]:
 def _trained(config: Any, folder: Path, again: bool) -> Any:
     """The best weights of a run, which is trained or resumed if ``again``, and in any case if they are damaged."""
     from quadnorm.training import train
-    from quadnorm.training.saved import Saved
+    from quadnorm.training.files.saved import Saved
 
     if again:
         train(config, folder, progress=False)

@@ -18,7 +18,7 @@ from quadnorm.lab.studies.study import NATIVE, Way
 from quadnorm.training import TrainConfig, read_config
 from quadnorm.training.data import problem_of, samples
 from quadnorm.training.model import Sizes, build_model
-from quadnorm.training.points import OnPoints
+from quadnorm.training.model.points import OnPoints
 from tests import ROOT
 
 MESH = study("mesh-transfer")

@@ -12,7 +12,7 @@ from quadnorm.training.data import problem_of, samples
 from quadnorm.training.evaluation import evaluate_model
 from quadnorm.training.losses import grid_weights, placement_weights, relative_l2, weights_of
 from quadnorm.training.model import Normalised, Sizes, build_model
-from quadnorm.training.points import OnPoints
+from quadnorm.training.model.points import OnPoints
 
 D = torch.float64
 MAKES = {"galerkin": GalerkinTransformer, "transolver": Transolver}

@@ -122,6 +122,6 @@ def _line(place: list[str], kind: str, message: str, got: Any) -> str:
             + hint
         )
     text = message.removeprefix("Value error, ")
-    if kind == "value_error":  # written in config.py: it says what was got
+    if kind == "value_error":  # written in the sections: it says what was got
         return f"{'.'.join(place)}: {text}" if place else text
     return f"{'.'.join(place)}: {text[:1].lower()}{text[1:]}, got {got!r}"

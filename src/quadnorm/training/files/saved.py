@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from quadnorm._files import DamagedError
 from quadnorm.problems.points import POINTS
-from quadnorm.training.checkpoint import read_checkpoint, tensors_hash, write_checkpoint
 from quadnorm.training.config import TrainConfig
+from quadnorm.training.config.read import checked
 from quadnorm.training.data import problem_of
-from quadnorm.training.folder import BEST, LAST
+from quadnorm.training.files.checkpoint import read_checkpoint, tensors_hash, write_checkpoint
+from quadnorm.training.files.folder import BEST, LAST
 from quadnorm.training.loop import State
 from quadnorm.training.model import Normalised, Sizes, build_model, outline
-from quadnorm.training.read import checked
 from quadnorm.training.versions import environment
 
 

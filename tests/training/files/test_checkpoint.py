@@ -15,8 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from quadnorm._files import DamagedError, content_hash
 from quadnorm.training import TrainConfig, load_model, train
-from quadnorm.training.checkpoint import read_checkpoint, write_checkpoint
-from quadnorm.training.folder import claimed
+from quadnorm.training.files.checkpoint import read_checkpoint, write_checkpoint
 from tests.training.tiny_runs import assert_same_run
 
 Tiny = Callable[..., TrainConfig]
@@ -183,14 +182,3 @@ def test_other_safetensors_files(tmp_path: Path) -> None:
             read_checkpoint(tmp_path / "d")
     with pytest.raises(FileNotFoundError, match="no checkpoint"):
         read_checkpoint(tmp_path / "missing")
-
-
-def test_a_folder_has_one_trainer_at_a_time(tmp_path: Path) -> None:
-    (tmp_path / ".quadnorm-0123456789abcdef.part").write_bytes(b"left behind by a kill")
-    (tmp_path / ".mine.part").write_bytes(b"somebody else's")
-    with claimed(tmp_path):
-        assert sorted(p.name for p in tmp_path.iterdir()) == [".lock", ".mine.part"]
-        with pytest.raises(OSError, match="another process is training in"), claimed(tmp_path, patience=0):
-            pass
-    with claimed(tmp_path, patience=0):
-        pass

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from quadnorm.norms.factory import is_norm
 from quadnorm.operators.domain import COUNTING
 from quadnorm.problems.points import PointFields
-from quadnorm.training.model import Normalised, moments
+from quadnorm.training.model.normalised import Normalised, moments
 
 
 class OnPoints(Normalised):

@@ -1,0 +1,63 @@
+"""An operator between the normalisers of its inputs and outputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class Normalised(nn.Module):
+    """An operator between scalar normalisers: y = μ_y + σ_y · G((x − μ_x)/σ_x), one μ and σ per channel.
+
+    Scalars, because a mean field on one grid says nothing on another. They are buffers, so that they are saved with the
+    weights: inputs and outputs are in the problem's own units.
+
+    x (B, C_in, *spatial) -> y (B, C_out, *spatial)
+
+    >>> half = Normalised(nn.Identity(), 1, 1)
+    >>> half.fit(torch.tensor([[[0.0, 4.0]]]), torch.tensor([[[1.0, 3.0]]]))
+    >>> half(torch.tensor([[[0.0, 4.0]]]))
+    tensor([[[1., 3.]]])
+    """
+
+    x_mean: Tensor
+    x_std: Tensor
+    y_mean: Tensor
+    y_std: Tensor
+
+    def __init__(self, operator: nn.Module, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.operator = operator
+        for side, channels in (("x", in_channels), ("y", out_channels)):
+            self.register_buffer(f"{side}_mean", torch.zeros(channels))
+            self.register_buffer(f"{side}_std", torch.ones(channels))
+
+    def fit(self, x: Tensor, y: Tensor) -> None:
+        """Take μ and σ of every channel from samples x (B, C_in, *spatial) and y (B, C_out, *spatial)."""
+        for side, values in (("x", x), ("y", y)):
+            mean, std = moments(values)
+            getattr(self, f"{side}_mean").copy_(mean)
+            getattr(self, f"{side}_std").copy_(std)
+
+    def forward(self, x: Tensor, **options: Any) -> Tensor:
+        encoded = (x - _channels(self.x_mean, x)) / _channels(self.x_std, x)
+        y: Tensor = self.operator(encoded, **options)
+        return y * _channels(self.y_std, y) + _channels(self.y_mean, y)
+
+
+def moments(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each channel, (C,) each, over samples and space, in float64.
+
+    A channel that does not vary has σ = 1: it becomes 0 and stays finite.
+    """
+    rows = values.transpose(0, 1).flatten(1)  # (C, B·N)
+    mean = torch.stack([row.double().mean() for row in rows])
+    std = torch.stack([(row.double() - m).square().mean().sqrt() for row, m in zip(rows, mean, strict=True)])
+    # Rounding leaves a constant channel a σ of about 1e-7·|μ| in float32; dividing by it would amplify noise.
+    return mean, torch.where(std > 1e-6 * mean.abs(), std, torch.ones_like(std))
+
+
+def _channels(v: Tensor, x: Tensor) -> Tensor:
+    return v.reshape(-1, *[1] * (x.ndim - 2))

@@ -1,0 +1,41 @@
+"""Models of a config: weights from its seed, and parameters that are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from quadnorm.training import TrainConfig
+from quadnorm.training.model import Sizes, build_model
+
+Tiny = Callable[..., TrainConfig]
+
+
+def test_a_model_depends_on_its_seed_alone(tiny: Tiny) -> None:
+    sizes = Sizes(1, 1, 2, "endpoint")
+    torch.manual_seed(1)
+    a = build_model(tiny(), sizes).state_dict()
+    torch.manual_seed(2)
+    expected = torch.rand(1)
+    torch.manual_seed(2)
+    b = build_model(tiny(), sizes).state_dict()
+    assert torch.equal(torch.rand(1), expected)  # the caller's random stream is untouched
+    assert all(torch.equal(a[k], b[k]) for k in a)
+    c = build_model(tiny("seed=1"), sizes).state_dict()
+    assert any(not torch.equal(a[k], c[k]) for k in a)
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        ("operator.params.widht=3", "operator.params for fno: unknown parameter 'widht'; did you mean 'width'?"),
+        ("operator.params.norm=qaud", "operator.params for fno: unknown norm 'qaud'; did you mean 'quad'?"),
+        ("operator.params.dim=3", r"operator.params.dim is decided by the problem \(2\); leave it out"),
+        ("operator.params.layers=0", "operator.params for fno: layers must be"),
+    ],
+)
+def test_wrong_operator_parameters(tiny: Tiny, override: str, line: str) -> None:
+    with pytest.raises(ValueError, match=line):
+        build_model(tiny(override), Sizes(1, 1, 2, "endpoint"))

@@ -33,6 +33,7 @@ _BUDGET = {
 _GRIDS = {"resolutions.train": "train", "resolutions.test": "test"}
 _METHOD = ("method.mode", "method.measure", "method.alpha")
 _OPEN = ("problem.", "operator.")  # any name may follow; the problem and the operator check it
+_NAMES = {"quad": "QuadNorm", "quadrms": "QuadRMSNorm", "blend": "BlendQuadNorm"}
 _QUADRATURE, _BLENDS = ("quad", "quadrms"), ("blend",)
 
 
@@ -60,6 +61,7 @@ def changed(study: Study, overrides: Sequence[str]) -> Study:
         name=" ".join((study.name, *overrides)),
         variants=variants,
         tables=(),
+        pictured=tuple(m.label for v in variants for m in v.methods if m.label.partition(",")[0] in study.pictured),
         changes=(*study.changes, *overrides),
         notes=(f"Changed from {study.name}: {', '.join(overrides)}.", *study.notes),
     )
@@ -93,7 +95,7 @@ def _apply(v: Variant, key: str, value: Any, text: str) -> Variant:
         grids: dict[str, Any] = {_GRIDS[key]: tuple(sizes)}
         return replace(v, **grids)
     if key in _METHOD:
-        return replace(v, methods=tuple(_method(m, key.partition(".")[2], value) for m in v.methods))
+        return replace(v, methods=_methods(v.methods, key.partition(".")[2], value))
     if key.startswith("problem."):
         return replace(v, problem_params={**v.problem_params, key.partition(".")[2]: value})
     if key.startswith("operator."):
@@ -113,7 +115,7 @@ def _budget(budget: Budget, name: str, value: Any, text: str) -> Budget:
 
 
 def _method(method: Method, part: str, value: Any) -> Method:
-    """The method with one word of its norm changed; a norm that has no such word stays as it is."""
+    """The method with one word of its norm changed, and its label; a norm that has no such word stays as it is."""
     head, *parts = method.norm.split(":")
     allowed = {"mode": _QUADRATURE, "measure": (*_QUADRATURE, *_BLENDS), "alpha": _BLENDS}[part]
     if head not in allowed:
@@ -121,7 +123,21 @@ def _method(method: Method, part: str, value: Any) -> Method:
     kept = [w for w in parts if not _KINDS[part](w)]
     first = part == "alpha" or (part == "mode" and kept[:1] != ["group"])
     parts = [str(value), *kept] if first else [*kept, str(value)]
-    return replace(method, norm=":".join([head, *parts]), printed=None)
+    name = ", ".join((_NAMES[head], *(f"α = {w}" if _is_number(w) and head in _BLENDS else w for w in parts)))
+    return replace(method, label=name, norm=":".join([head, *parts]), printed=None)
+
+
+def _methods(methods: Sequence[Method], part: str, value: Any) -> tuple[Method, ...]:
+    """Every method changed, without those that are now equal to one before: α = 0.1 and α = 0.3 both become 0.2."""
+    kept: list[Method] = []
+    for original in methods:
+        m = _method(original, part, value)
+        if any((m.norm, m.operator) == (k.norm, k.operator) for k in kept):
+            continue
+        if any(m.label == k.label for k in kept):  # they differ in the operator, which the old label tells
+            m = replace(m, label=f"{m.label} ({original.label})")
+        kept.append(m)
+    return tuple(kept)
 
 
 def _is_number(word: str) -> bool:

@@ -19,8 +19,8 @@ def forward(given: Inputs, y: Tensor, stats: Tensor) -> None:
     x, w, weight, bias, groups, eps, centre, _ = given
     with full_precision(x):
         on_cpu = x.device.type == "cpu" and x.numel() > 0
-        moderate = native.statistics(x, w, groups, eps, centre) if on_cpu else None
-        stats.copy_(statistics(x, w, groups, eps, centre) if moderate is None else moderate)
+        moderate = native.statistics(x, w, groups, eps, centre, y) if on_cpu else None
+        stats.copy_(statistics(x, w, groups, eps, centre, y) if moderate is None else moderate)
         if moderate is not None or (on_cpu and native.is_moderate(stats, eps)):
             native.output(x, weight, bias, y, stats)
             return
@@ -67,19 +67,19 @@ def _gradient(given: Inputs, g: Tensor, stats: Tensor, dx: Tensor, sums: Tensor)
         d.addcmul_(gr[r, c, i], scale[r, c])
 
 
-def statistics(x: Tensor, w: Tensor, groups: int, eps: float, centre: bool) -> Tensor:
-    """High and low part of the mean, and rstd, of each group of x (B, C, N): (3, B, G)."""
+def statistics(x: Tensor, w: Tensor, groups: int, eps: float, centre: bool, space: Tensor) -> Tensor:
+    """High and low part of the mean, and rstd, of each group of x (B, C, N): (3, B, G); ``space`` is written to."""
     if not centre:
-        square = torch.unflatten(native.raw_moments(x, w, False)[1], 1, (groups, -1)).mean(2)
+        square = native.raw_moments(x, w, groups, False, space)[1]
         zero = torch.zeros_like(square)
         return torch.stack([zero, zero, torch.rsqrt(square + eps)])
     high = _sample(torch.unflatten(x, 1, (groups, -1)), w)  # (B, G)
-    low, variance = _about(x, w, high)
+    low, variance = _about(x, w, high, space)
     # Where that sample was untypical, the large difference cost digits: once more, from the mean. Elsewhere than on a
     # CPU asking costs more than doing.
     if x.device.type != "cpu" or bool((low * low > 4 * variance).any()):
         high = high + low
-        low, variance = _about(x, w, high)
+        low, variance = _about(x, w, high, space)
     mean = high + low  # and what the addition lost (Knuth's two-sum)
     part = mean - high
     rest = (high - (mean - part)) + (low - part)
@@ -99,19 +99,18 @@ def _sample(x: Tensor, w: Tensor) -> Tensor:
     return x[:, :, 0].gather(2, at[:, None, None].expand(-1, x.shape[1], 1))[..., 0]
 
 
-def _about(x: Tensor, w: Tensor, centre: Tensor) -> tuple[Tensor, Tensor]:
+def _about(x: Tensor, w: Tensor, centre: Tensor, space: Tensor) -> tuple[Tensor, Tensor]:
     """Mean − centre and variance of each group, (B, G), from deviations about ``centre`` (B, G)."""
     B, C, N = x.shape
     D = C // centre.shape[1]
     xs = x.view(1, B * C, N) if w.shape[0] == 1 else x
     centres = centre.repeat_interleave(D, 1).view(xs.shape[:2])
     moments = torch.zeros(2, *xs.shape[:2], dtype=x.dtype, device=x.device)
-    for b, c, i, d in channel_blocks(xs):
+    for b, c, i, d in channel_blocks(xs, space):
         torch.sub(xs[b, c, i], centres[b, c, None], out=d)
-        moments[0, b, c] += torch.mv(d, w[b, i])
-        moments[1, b, c] += torch.mv(d.mul_(d), w[b, i])
-    mass = w.sum(1, keepdim=True).clamp_min(torch.finfo(w.dtype).tiny)
-    first, second = (moments / mass).view(2, B, centre.shape[1], D).mean(3)
+        moments[0, b, c].addmv_(d, w[b, i])
+        moments[1, b, c].addmv_(d.mul_(d), w[b, i])
+    first, second = native.means_of_groups(moments, w, (B, centre.shape[1], D))
     return first, (second - first.square()).clamp_min(0)
 
 

@@ -6,11 +6,13 @@ import torch
 from torch import Tensor
 
 BLOCK = 2**17  # numbers per thread, half a MiB of float32: a block and its buffer fit a common L2 cache
+SMALL = 2**20  # numbers that are one block: they fit the last cache, and calls would cost more than the cache gives
 
 
 def limit(x: Tensor) -> int:
     """Numbers in a block."""
-    return BLOCK * torch.get_num_threads() if x.device.type == "cpu" else max(x.numel(), 1)
+    whole = x.device.type != "cpu" or x.numel() <= SMALL
+    return max(x.numel(), 1) if whole else BLOCK * torch.get_num_threads()
 
 
 def row_blocks(x: Tensor) -> Iterator[tuple[slice, slice, slice]]:
@@ -26,14 +28,14 @@ def row_blocks(x: Tensor) -> Iterator[tuple[slice, slice, slice]]:
                 yield slice(r, min(r + rows, R)), slice(c, min(c + channels, D)), slice(i, min(i + samples, N))
 
 
-def channel_blocks(x: Tensor) -> Iterator[tuple[int, slice, slice, Tensor]]:
-    """Blocks of x (R, K, N) inside one row, each with a buffer of its size (the same memory again and again)."""
+def channel_blocks(x: Tensor, space: Tensor) -> Iterator[tuple[int, slice, slice, Tensor]]:
+    """Blocks of x (R, K, N) inside one row, each with a buffer of its size: the first part of ``space``."""
     R, K, N = x.shape
     size = limit(x)
     channels, samples = max(1, min(K, size // max(1, N))), min(N, size)
-    space = torch.empty(channels * samples, dtype=x.dtype, device=x.device)
+    buffer = space.view(-1)
     for r in range(R):
         for c in range(0, K, channels):
             for i in range(0, N, samples):
                 k, n = min(channels, K - c), min(samples, N - i)
-                yield r, slice(c, c + k), slice(i, i + n), space[: k * n].view(k, n)
+                yield r, slice(c, c + k), slice(i, i + n), buffer[: k * n].view(k, n)

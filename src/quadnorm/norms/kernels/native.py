@@ -17,13 +17,18 @@ from quadnorm.norms.kernels.blocks import channel_blocks, row_blocks
 RAW, AFFINE = 4, 16
 
 
-def statistics(x: Tensor, w: Tensor, groups: int, eps: float, centre: bool) -> Tensor | None:
-    """High and low part of the mean, and rstd, (3, B, G); None if the mean is too far from 0 for raw moments."""
-    first, second = (torch.unflatten(m, 1, (groups, -1)).mean(2) for m in raw_moments(x, w, centre))  # (B, G)
-    variance = second - first.square()
-    moderate = (first.square() <= RAW**2 * variance) & (variance >= 2e-3 * eps)
-    if centre and not bool((moderate | (second == 0)).all()):
-        return None
+def statistics(x: Tensor, w: Tensor, groups: int, eps: float, centre: bool, space: Tensor) -> Tensor | None:
+    """High and low part of the mean, and rstd, (3, B, G); None if the mean is too far from 0 for raw moments.
+
+    ``space``, as large as x, is written to.
+    """
+    first, second = raw_moments(x, w, groups, centre, space)
+    squared = first.square()
+    variance = second - squared
+    if centre:
+        moderate = (squared <= RAW**2 * variance).logical_and_(variance >= 2e-3 * eps)
+        if not bool(moderate.all()) and not bool(moderate.logical_or_(second == 0).all()):
+            return None
     return torch.stack([first, torch.zeros_like(first), torch.rsqrt(variance + eps)])
 
 
@@ -35,19 +40,23 @@ def is_moderate(stats: Tensor, eps: float) -> bool:
     return bool(((mean == 0) | ((mean.square() <= AFFINE**2 * variance) & (variance >= 1e-3 * eps))).all())
 
 
-def raw_moments(x: Tensor, w: Tensor, centre: bool) -> tuple[Tensor, Tensor]:
-    """Σ w·x (zero without ``centre``) and Σ w·x² over the samples, (B, C) each. Matrix products run at memory speed."""
+def raw_moments(x: Tensor, w: Tensor, groups: int, centre: bool, space: Tensor) -> tuple[Tensor, Tensor]:
+    """Σ w·x (zero without ``centre``) and Σ w·x² of each group, (B, G) each. Matrix products run at memory speed."""
     B, C, N = x.shape
-    shared = w.shape[0] == 1
-    xs = x.view(1, B * C, N) if shared else x
+    xs = x.view(1, B * C, N) if w.shape[0] == 1 else x
     moments = torch.zeros(2, *xs.shape[:2], dtype=x.dtype, device=x.device)
-    for b, c, i, square in channel_blocks(xs):
+    for b, c, i, square in channel_blocks(xs, space):
         part, ws = xs[b, c, i], w[b, i]
         if centre:
-            moments[0, b, c] += torch.mv(part, ws)
-        moments[1, b, c] += torch.mv(torch.mul(part, part, out=square), ws)
-    mass = w.sum(1, keepdim=True).clamp_min(torch.finfo(w.dtype).tiny)
-    first, second = (moments / mass).view(2, B, C)
+            moments[0, b, c].addmv_(part, ws)
+        moments[1, b, c].addmv_(torch.mul(part, part, out=square), ws)
+    return means_of_groups(moments, w, (B, groups, C // groups))
+
+
+def means_of_groups(moments: Tensor, w: Tensor, shape: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
+    """Two sums over the samples of all channels, ``shape`` = (B, G, D), as averages over the groups, (B, G) each."""
+    mass = w.sum(1, keepdim=True).clamp_min_(torch.finfo(w.dtype).tiny)
+    first, second = (moments / mass).view(2, *shape).mean(3)
     return first, second
 
 
@@ -56,10 +65,14 @@ def output(x: Tensor, weight: Tensor | None, bias: Tensor | None, y: Tensor, sta
     B, C, N = x.shape
     mean, variance = _per_channel(stats, C)
     unused = x.new_empty(0)
+    if weight is not None and B > 1:
+        weight = weight.repeat(B)
+    if bias is not None and B > 1:
+        bias = bias.repeat(B)
     torch.ops.aten.native_batch_norm.out(
         x.view(1, B * C, N),
-        None if weight is None else weight.repeat(B),
-        None if bias is None else bias.repeat(B),
+        weight,
+        bias,
         mean,
         variance,
         False,

@@ -78,7 +78,7 @@ def difference(paper: Study, small: Study) -> tuple[str, ...]:
             "layers": (here.operator_params["layers"], there.operator_params["layers"]),
             "batches of": (here.budget.batch, there.budget.batch),
             "learning rate": (f"{here.budget.lr:g}", f"{there.budget.lr:g}"),
-            "seeds": (len(small.seeds), len(paper.seeds)),
+            "by default, seeds": (len(small.seeds), len(paper.seeds)),
         }
         changes = [f"{what} {new} (paper: {old})" for what, (new, old) in pairs.items() if new != old]
         left_out = [m.label for m in there.methods if m not in here.methods]

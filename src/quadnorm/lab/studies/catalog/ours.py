@@ -109,7 +109,7 @@ STUDIES = (
         ),
         seeds=seeds(3),
         pictured=PICTURED,
-        notes=("One seed in the desk preset: a look, not a statistic.",),
+        notes=("One seed by default in the desk preset, which is a look and not a statistic: --seeds 3 for that.",),
         desk_seeds=1,
     ),
 )

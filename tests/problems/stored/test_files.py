@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from quadnorm.problems import problem
+from quadnorm.problems.stored.describe import describe
 
 NODES = {
     "endpoint": lambda n: np.arange(n) / (n - 1),
@@ -91,6 +92,22 @@ def test_pt_hdf5_and_channels(tmp_path):
         file["coeff"], file["sol"] = x, y
     p = problem("files", train=str(tmp_path / "a.h5"), placement="endpoint")
     np.testing.assert_array_equal(p.sample([4], 9)[1][0, 0].numpy(), y[4])
+
+
+def test_units_stand_on_the_card(tmp_path):
+    """Those of the file; those that were given go before, and change no instance."""
+    x, y = fields(9, 5)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["coeff"], file["sol"] = x, y
+        file["sol"].attrs["units"] = "m/s"
+    path = str(tmp_path / "a.h5")
+    assert str(describe(path, placement="endpoint")).endswith(f"{y.min():.4g} … {y.max():.4g} m/s")
+    p = problem("files", train=path, placement="endpoint")
+    assert p.card().endswith(f"{y.max():.4g} m/s")
+    q = problem("files", train=path, placement="endpoint", input_units="Pa", output_units="km/h")
+    assert f"{x.max():.4g} Pa, sol" in q.card()
+    assert q.card().endswith("km/h")
+    assert p.key() == q.key()
 
 
 def test_one_dimension(tmp_path):

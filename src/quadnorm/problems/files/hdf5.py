@@ -138,6 +138,12 @@ def text(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def units(item: Any) -> str:
+    """The units of a dataset, from its attribute ``units`` or ``unit``; empty where it has none."""
+    notes = attributes(item)
+    return str(notes.get("units") or notes.get("unit") or "")
+
+
 def attributes(item: Any) -> dict[str, Any]:
     """All attributes of a file, group or dataset."""
     return {name: text(value) for name, value in item.attrs.items()}
@@ -176,6 +182,7 @@ def read_hdf5(
     path = Path(path)
     with opened(path) as file:
         present, notes = datasets(file), attributes(file)
+        measured_in = {name: units(file[name]) for name in present}
     coordinates: dict[str, np.ndarray] = {}
     for letter in SPACE:
         for name in (letter, f"{letter}-coordinate", f"grid/{letter}", f"coordinates/{letter}"):
@@ -192,6 +199,7 @@ def read_hdf5(
             present[name],
             loader(path, name),
             path,
+            measured_in[name],
         )
         for name in choose(path, fields, list(present) if fields else likely)
     }

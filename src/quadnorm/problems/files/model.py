@@ -20,7 +20,8 @@ SPACE = "xyz"
 class Field:
     """One array of a file, not yet read: ``field.read([0, 5])`` takes two samples from the disk.
 
-    ``axes`` names the dimensions of ``shape``: "nxy" is (sample, x, y), "ntxyc" a trajectory of vectors.
+    ``axes`` names the dimensions of ``shape``: "nxy" is (sample, x, y), "ntxyc" a trajectory of vectors. ``units`` are
+    what the file says they are, such as "m/s"; empty where it says nothing.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Field:
     shape: tuple[int, ...]
     load: Callable[[Any], np.ndarray]
     path: Path
+    units: str = ""
 
     def read(self, samples: Iterable[int] | slice | None = None, *, allow_nan: bool = False) -> np.ndarray:
         """Samples as an array of this field's axes; NaN and infinity are refused unless they are allowed."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from quadnorm.problems.files.assemble import Asked, assemble
-from quadnorm.problems.files.hdf5 import attributes, choose, coordinate, loader, opened
+from quadnorm.problems.files.hdf5 import attributes, choose, coordinate, loader, opened, units
 from quadnorm.problems.files.model import SPACE, Field, FieldFile
 
 _GROUPS = {"t0_fields": "", "t1_fields": "c", "t2_fields": "cd"}
@@ -83,4 +83,4 @@ def _field(path: Path, data: Any, group: str, name: str, dim: int) -> Field:
             f"{path}: {group}/{name} has shape {data.shape}, its attributes promise {len(axes)} axes ({axes}: "
             "n sample, t time, x y z space, c d components)"
         )
-    return Field(name, axes, tuple(data.shape), loader(path, f"{group}/{name}"), path)
+    return Field(name, axes, tuple(data.shape), loader(path, f"{group}/{name}"), path, units(data))

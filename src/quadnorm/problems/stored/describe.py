@@ -98,6 +98,7 @@ def _row(field: Field) -> tuple[str, str, str, str]:
         bad = int((~np.isfinite(values)).sum())
         kept = values[np.isfinite(values)]
         span = f"{kept.min():.4g} … {kept.max():.4g}" if kept.size else "no finite value"
+        span += f" {field.units}" if field.units else ""
         span += f", {bad} NaN or infinite" if bad else ""
     if some is not None and len(some) < field.shape[0]:
         span += f" (first {len(some)} samples)"

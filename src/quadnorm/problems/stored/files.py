@@ -38,7 +38,8 @@ class Files(StoredProblem):
     Solver: none. Cost: reading.
     Left open by the paper: everything.
 
-    ``input_time`` and ``output_time`` choose a step of fields with a time axis; ``dim`` the number of spatial axes.
+    ``input_time`` and ``output_time`` choose a step of fields with a time axis; ``axes`` is the number of spatial axes;
+    ``input_units`` and ``output_units`` stand on the card where the files do not state them.
     """
 
     train: str | Sequence[str] = ()
@@ -50,7 +51,10 @@ class Files(StoredProblem):
     input_time: int | None = None
     output_time: int | None = None
     axes: int = 2
+    input_units: str = ""
+    output_units: str = ""
 
+    views: ClassVar[tuple[str, ...]] = ("input_units", "output_units")
     name: ClassVar[str] = "files"
     placements: ClassVar[tuple[str, ...]] = ("auto", *PLACEMENTS)
     smallest: ClassVar[int] = 1
@@ -171,10 +175,10 @@ class Files(StoredProblem):
         for name in ("train", "val", "test"):
             for s in self._sources(name):
                 some = range(min(64, s.count))
-                spans = [
-                    f"{label} {np.min(v):.4g} … {np.max(v):.4g}"
-                    for label, v in zip(s.names, (s.sample(0, some), s.sample(1, some)), strict=True)
-                ]
+                spans = []
+                for side, declared in enumerate((self.input_units, self.output_units)):
+                    v, units = s.sample(side, some), declared or s.units(side)
+                    spans.append(f"{s.names[side]} {np.min(v):.4g} … {np.max(v):.4g} {units}".rstrip())
                 grid = "×".join(map(str, s.shape))
                 lines.append(f"{name}: {s.label}, {s.count} samples at {grid}; first {len(some)}: {', '.join(spans)}")
         return "\n".join(lines)
@@ -205,6 +209,10 @@ class _Source:
         """Input (side 0) or output (side 1) of some samples: (B, C, *shape) in float32."""
         file = self.files[-side]
         return file.tensor(self.names[side], samples, time=self.times[side]).numpy()
+
+    def units(self, side: int) -> str:
+        """What the file says that the input (side 0) or the output (side 1) is measured in; empty if nothing."""
+        return self.files[-side][self.names[side]].units
 
     def read(self, samples: Sequence[int]) -> tuple[Array, Array]:
         return self.sample(0, samples), self.sample(1, samples)

@@ -203,7 +203,7 @@ class Problem(ABC):
 
     def card(self) -> str:
         """The data card: what is solved, how it is drawn, how accurate it is, what a sample costs."""
-        chosen = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))
+        chosen = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.init)
         text = inspect.cleandoc(type(self).__doc__ or "")
         return (
             f"{self.name}: {', '.join(self.inputs)} → {', '.join(self.outputs)}\n\n{text}"

@@ -311,3 +311,21 @@ def test_a_narrow_window_loses_no_name_and_no_number(tmp_path):
     assert cells_text(ERRORS["QuadNorm", 17]).replace(" ", "") in text
     assert "* training grid; name alone: as trained; 3 seeds" in text
     assert "p-values are left out" in text
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 80, 120])
+def test_no_number_is_cut_at_any_width(tmp_path, width):
+    """Four grids, the paper's values, long names: what the paper's own tables are like."""
+    s = study("transolver-darcy").at("smoke")
+    write_records(s, tmp_path, lambda run, way, n: (0.01 + 0.001 * n) * (1 + 0.01 * run.seed))
+    table = study_table(s, tmp_path)
+    out = io.StringIO()
+    table.terminal(Console(file=out, width=width))
+    text = out.getvalue()
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= width
+    joined = re.sub(r"\s+", "", text)
+    for row in table.panels[0].rows:
+        for name, cell in zip(table.panels[0].columns, row, strict=True):
+            if name not in ("p", "seeds", "used") and re.fullmatch(r"[\d.]+ ± [\d.]+", cell.text):
+                assert cell.text.replace(" ", "") in joined

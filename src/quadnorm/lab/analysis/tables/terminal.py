@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from re import sub
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,8 @@ def terminal(table: Table, console: Any = None) -> None:
     """Print with rich: the measured value, and below it in grey what the paper prints.
 
     In a window too narrow for it a table drops spaces and p-values, the use of a model goes below the method, and a
-    count of seeds that is the same for all goes below the table.
+    count of seeds that is the same for all goes below the table. Where even that would cut a number, the columns of
+    each row stand below one another.
     """
     try:
         from rich.console import Console
@@ -30,16 +32,20 @@ def terminal(table: Table, console: Any = None) -> None:
     for panel in table.panels:
         grid = _grid(panel, narrow=False)
         about = list(panel.about)
-        if out.measure(grid, options=out.options.update(width=10_000)).maximum > out.width:
+        boundless = out.options.update(width=10_000)
+        if out.measure(grid, options=boundless).maximum > out.width:
             grid = _grid(panel, narrow=True)
-            about.insert(0, _key(panel))
+            if out.measure(grid, options=boundless).minimum <= out.width:
+                about.insert(0, _key(panel))
+            else:
+                grid = _list(panel)
         out.print(grid)
         for line in filter(None, about):
             out.print(f"[dim]{escape(line)}[/dim]", highlight=False)
     if table.caption:
         out.print(f"[dim]{escape(table.caption)}[/dim]", highlight=False)
     if any(has_paper(panel) for panel in table.panels) and out.color_system is not None:
-        out.print("[dim]grey: as printed in the paper[/dim]")
+        out.print("[dim]grey, below or beside a value: as printed in the paper[/dim]")
     for line in foot(table):
         out.print(f"- {escape(line)}", highlight=False)
 
@@ -95,7 +101,13 @@ def _grid(panel: Panel, narrow: bool) -> Any:
     columns = [k for k in range(last) if not (narrow and (panel.columns[k] == "p" or (uses and k == 1)))]
     for k in columns:
         head = escape(panel.columns[k]).replace(" (paper", "\n(paper")
-        grid.add_column(_tight(head) if narrow else head, justify="left" if k < panel.text_columns else "right")
+        # The longest word, which would be cut: a narrow column breaks between words only.
+        words = [w for row in panel.rows for c in (row[k], row[k].paper) if c for w in _tight(c.text).split()]
+        grid.add_column(
+            _tight(head) if narrow else head,
+            justify="left" if k < panel.text_columns else "right",
+            min_width=max(map(len, words), default=0) if narrow else None,
+        )
     previous = ""
     for row in panel.rows:
         shown = [_rich(cell, escape, narrow) for cell in row]
@@ -107,6 +119,22 @@ def _grid(panel: Panel, narrow: bool) -> Any:
         previous = row[0].text
         grid.add_row(*(shown[k] for k in columns))
     return grid
+
+
+def _list(panel: Panel) -> Any:
+    """Every row as lines of its own: its name, then column by column what stands there."""
+    from rich.console import Group
+    from rich.markup import escape
+    from rich.text import Text
+
+    texts, lines = panel.text_columns, [f"[bold]{escape(panel.title)}[/bold]"] if panel.title else []
+    wide = max(map(len, panel.columns[texts:]), default=0)
+    for row in panel.rows:
+        lines.append(f"[bold]{escape(', '.join(cell.text for cell in row[:texts]))}[/bold]")
+        for head, cell in zip(panel.columns[texts:], row[texts:], strict=True):
+            paper = f"  [dim]{escape(cell.paper.text)}[/dim]" if cell.paper else ""
+            lines.append(f"  {escape(head):{wide}}  {_rich(replace(cell, paper=None), escape, False)}{paper}")
+    return Group(*(Text.from_markup(line, overflow="fold") for line in lines))
 
 
 def _rich(cell: Cell, escape: Any, narrow: bool) -> str:

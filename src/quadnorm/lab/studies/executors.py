@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import multiprocessing
 import os
 import signal
@@ -121,6 +122,9 @@ def dask(scheduler: str | None, workers: int) -> Executor:
                     done(known[future.key], future.result())
         finally:
             if local is not None:
+                # All results are in. On a busy machine idle workers may not end within Dask's four seconds; that they
+                # are then killed is no news.
+                logging.getLogger("distributed.nanny").setLevel(logging.ERROR)
                 local.close()
 
     return run

@@ -39,6 +39,12 @@ def require(count: int, what: str) -> None:
         raise ValueError(f"{what} would need {size(count)} of memory; {size(there)} are free")
 
 
+def fits(count: int) -> bool:
+    """Whether so many bytes are there, as far as the system tells."""
+    there = available()
+    return there is None or count <= there
+
+
 def size(count: float) -> str:
     """A number of bytes for people.
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from quadnorm._memory import require
+from quadnorm._memory import fits, require
 from quadnorm._suggest import unknown
 from quadnorm.measures.placement import PLACEMENTS, placement_of
 from quadnorm.problems.parameters import check_parameters
@@ -235,9 +235,16 @@ def _gather(
         raise ValueError(f"dtype must be torch.float32 or torch.float64, got {dtype}; cast afterwards if need be")
     shapes = [p.shape(r) for r in resolutions]
     need = count * dtype.itemsize * sum(map(p.numbers, resolutions))
-    require(need, f"{count} samples of {p.name} at {', '.join(map(str, resolutions))}")
+    what = f"{count} samples of {p.name} at {', '.join(map(str, resolutions))}"
+    empty = torch.empty
+    if not p.kept and not fits(need):  # larger than memory, as files may be: on disk, where pages come and go
+        from quadnorm.problems.spill import spilled
+
+        empty = spilled(need, what)
+    else:
+        require(need, what)
     tensors = [
-        (torch.empty(count, len(p.inputs), *s, dtype=dtype), torch.empty(count, len(p.outputs), *s, dtype=dtype))
+        (empty((count, len(p.inputs), *s), dtype=dtype), empty((count, len(p.outputs), *s), dtype=dtype))
         for s in shapes
     ]
     start = 0

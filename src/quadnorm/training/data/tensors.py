@@ -19,6 +19,7 @@ Grid = int | tuple[int, ...]
 Split = Literal["train", "val", "test"]
 Pairs = dict[Grid, tuple[Tensor, Tensor]]
 Progress = Callable[[int, int], None]
+SOME = 64  # samples looked at together
 
 
 def problem_of(config: TrainConfig) -> Problem:
@@ -42,7 +43,12 @@ def viewed(p: Problem, view: Mapping[str, Any]) -> Problem:
 
 
 def check_memory(config: TrainConfig, p: Problem) -> None:
-    """Refuse data for training and validation that would not fit into memory, before any of them are made."""
+    """Refuse data for training and validation that would not fit into memory, before any of them are made.
+
+    Data that lie in files are not refused: what memory does not hold is kept on disk.
+    """
+    if not p.kept:
+        return
     numbers = config.samples.train * sum(map(p.numbers, config.resolutions.train))
     numbers += config.samples.val * sum(map(p.numbers, config.val_resolutions))
     grids = ", ".join(map(str, config.resolutions.train))
@@ -69,7 +75,8 @@ def samples(
             progress(len(indices), len(indices))
     for grid, pair in zip(grids, pairs, strict=True):
         for side, values in zip("xy", pair, strict=True):
-            bad = (~torch.isfinite(values.flatten(1)).all(1)).nonzero()[:, 0]
+            finite = [torch.isfinite(part.flatten(1)).all(1) for part in torch.split(values, SOME)]
+            bad = (~torch.cat(finite)).nonzero()[:, 0]
             if len(bad):
                 raise ValueError(
                     f"{p.name}: {len(bad)} of {len(values)} {split} samples hold NaN or infinite values in {side} at "

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+LARGE = 2**28  # numbers beyond which no copy of all of them is made
+
 
 class Normalised(nn.Module):
     """An operator between scalar normalisers: y = μ_y + σ_y · G((x − μ_x)/σ_x), one μ and σ per channel.
@@ -52,11 +54,24 @@ def moments(values: Tensor) -> tuple[Tensor, Tensor]:
 
     A channel that does not vary has σ = 1: it becomes 0 and stays finite.
     """
-    rows = values.transpose(0, 1).flatten(1)  # (C, B·N)
-    mean = torch.stack([row.double().mean() for row in rows])
-    std = torch.stack([(row.double() - m).square().mean().sqrt() for row, m in zip(rows, mean, strict=True)])
+    if values.numel() > LARGE:
+        mean, std = _moments_of_many(values)
+    else:
+        rows = values.transpose(0, 1).flatten(1)  # (C, B·N)
+        mean = torch.stack([row.double().mean() for row in rows])
+        std = torch.stack([(row.double() - m).square().mean().sqrt() for row, m in zip(rows, mean, strict=True)])
     # Rounding leaves a constant channel a σ of about 1e-7·|μ| in float32; dividing by it would amplify noise.
     return mean, torch.where(std > 1e-6 * mean.abs(), std, torch.ones_like(std))
+
+
+def _moments_of_many(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation, some samples at a time: ``values`` may be larger than memory."""
+    parts = torch.split(values, max(1, LARGE // 16 // max(1, values[0].numel())))
+    over = (0, *range(2, values.ndim))
+    count = values.numel() // values.shape[1]
+    mean = torch.stack([part.double().sum(over) for part in parts]).sum(0) / count
+    squares = [(part.double() - _channels(mean, part)).square().sum(over) for part in parts]
+    return mean, (torch.stack(squares).sum(0) / count).sqrt()
 
 
 def _channels(v: Tensor, x: Tensor) -> Tensor:

@@ -35,6 +35,17 @@ def test_counting_norms_leak_at_first_order_and_pointwise_modules_do_not():
     assert result.recommendation.startswith("anchor: ")
 
 
+def test_grids_that_share_their_largest_spacing_have_no_order():
+    """Refined along one axis only: h, the largest spacing, stays 1/8, and no slope in h exists."""
+
+    def field(grid):
+        return smooth(65)[:, :, ::8, :: 64 // (grid[1] - 1)]
+
+    result = audit(network(nn.GroupNorm(1, 4)), field, [(9, 9), (9, 17), (9, 33)], interventions=False)
+    assert [(row.name, row.order) for row in result.leaks] == [("1", None)]
+    assert set(result.order.values()) == {None}
+
+
 def test_numbers_are_those_of_the_runs():
     """Introduced, cumulative and the totals, computed again by hand for one module."""
     model = network(nn.GroupNorm(1, 4))

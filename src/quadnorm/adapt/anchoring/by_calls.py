@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from torch import nn
 
+from quadnorm.adapt.anchoring.drift import failure
 from quadnorm.adapt.anchoring.summing.model import AnchoredCalls, row_of
 from quadnorm.adapt.anchoring.summing.weights import Counted, Weighted
 from quadnorm.adapt.calls.contractions import PRODUCTS
 from quadnorm.adapt.calls.examples import Probe
-from quadnorm.adapt.calls.plan import CallPlan
+from quadnorm.adapt.calls.plan import CallPlan, CannotFollowError
 from quadnorm.adapt.calls.watch import counted, only_looking
 from quadnorm.adapt.extending.listing import what_becomes
 from quadnorm.adapt.extending.modes import Aligned, run_under
@@ -62,7 +64,7 @@ def _settled_by_rule(entry: Entry) -> bool:
     return bool(entry.name) and "Pad" not in entry.kind and "forward of its own" not in entry.why
 
 
-def with_calls(model: nn.Module, probe: Probe, report: AnchorReport) -> nn.Module:
+def _with_calls(model: nn.Module, probe: Probe, report: AnchorReport) -> nn.Module:
     """The model, wrapped if calls of its own can be anchored; adds a line to the report for each call that mixes."""
     opaque = frozenset(e.name for e in report if _settled_by_rule(e))
     if "" in opaque:
@@ -84,3 +86,25 @@ def with_calls(model: nn.Module, probe: Probe, report: AnchorReport) -> nn.Modul
             report.entries = [e for e in report if e.name != where or e.action != "left"]
         report.add(where, f"call {name}", action, why + (f" ({times} times)" if times > 1 else ""))
     return wrapped if sums else model
+
+
+def by_calls(model: nn.Module, probe: Probe, report: AnchorReport) -> nn.Module:
+    """Anchor the model's own calls too, where they can be followed."""
+    before = list(report.entries)
+    try:
+        report.entries = [e for e in before if not e.kind.startswith("call ")]
+        wrapped = _with_calls(model, probe, report)
+    except CannotFollowError as error:
+        report.entries = before
+        report.notes.append(f"calls outside of modules could not be followed: {error}")
+        return model
+    failed = None if wrapped is model else failure(wrapped, probe)
+    if failed is None:
+        return wrapped
+    why = "the model does not run with this sum anchored: left as it is"
+    report.entries = [
+        replace(e, action="left", why=why) if e.kind.startswith("call ") and e.action == "anchored" else e
+        for e in report.entries
+    ]
+    report.notes.append(f"sums in calls were left: with them anchored the model fails on another grid ({failed})")
+    return model

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.anchoring.anchor import anchored_parts, by_calls, examined
+from quadnorm.adapt.anchoring.by_calls import by_calls
+from quadnorm.adapt.anchoring.examine import examined
 from quadnorm.adapt.anchoring.trace import scratch
-from quadnorm.adapt.auditing.call_gaps import call_gaps
 from quadnorm.adapt.auditing.commute import Restriction, relative, run
-from quadnorm.adapt.auditing.report import Audit, AuditRow
+from quadnorm.adapt.auditing.experiments import ROUNDING, Resolution, errors, intervene, orders, spacing, totals
+from quadnorm.adapt.auditing.report import Audit
+from quadnorm.adapt.auditing.rows import add_calls, evaluates, module_rows
 from quadnorm.adapt.calls.examples import Probe
 from quadnorm.adapt.calls.plan import CannotFollowError
-from quadnorm.adapt.calls.table import KINDS
 from quadnorm.adapt.extending.extended import Extended
 from quadnorm.adapt.models import check_module, model_grid, own_placement
-from quadnorm.adapt.native import AtNative
 from quadnorm.adapt.placing import seen_placement, settled_placement
 from quadnorm.adapt.report import AnchorReport
 from quadnorm.carry.grids import carry
 from quadnorm.measures.base import Shape
 
-Resolution = int | tuple[int, ...]
 MakeInput = Callable[[Any], "Tensor | tuple[Tensor, Tensor]"]
-ROUNDING = {torch.float64: 1e-12, torch.float32: 2e-6}  # relative differences below are rounding
 
 
 def audit(
@@ -82,29 +77,29 @@ def audit(
     trial = scratch(model)
     reference = run(trial, native).outputs
     gaps = run(trial, finest, Restriction(tuple(finest.shape[2:]), sizes, names), reference)
-    orders = _orders(trial, list(inputs.values()), grids, names, gaps.introduced)
+    slopes = orders(trial, list(inputs.values()), grids, names, gaps.introduced)
     fixed, report = _try_anchor(model, sizes, names, native)
-    rows = _rows(model, gaps.introduced, gaps.cumulative, orders, report)
+    rows = module_rows(model, gaps.introduced, gaps.cumulative, slopes, report)
     extended = _try_extend(trial, sizes, names, native)
     if extended is not None:
-        _add_calls(rows, extended, report, finest)
-    totals = {"as it is": _totals(trial, inputs.values(), sizes, names)}
+        add_calls(rows, extended, report, finest)
+    by_way = {"as it is": totals(trial, inputs.values(), sizes, names)}
     # One more experiment: the same input without what lies between the training grid's samples.
     smooth = carry(carry(finest, sizes, names), tuple(finest.shape[2:]), names)
     smoothed = None
-    if extended is not None and _evaluates(rows):
-        totals["extended"] = _totals(extended, inputs.values(), sizes, names)
+    if extended is not None and evaluates(rows):
+        by_way["extended"] = totals(extended, inputs.values(), sizes, names)
     if fixed is not None:
-        totals["anchored"] = _totals(scratch(fixed), inputs.values(), sizes, names)
-        smoothed = _totals(scratch(fixed), [native, smooth], sizes, names)[1]
+        by_way["anchored"] = totals(scratch(fixed), inputs.values(), sizes, names)
+        smoothed = totals(scratch(fixed), [native, smooth], sizes, names)[1]
         if interventions:
-            _intervene(rows, model, report, sizes, names, native, finest)
+            intervene(rows, model, report, sizes, names, native, finest)
     return Audit(
         resolutions=[_label(n) for n in inputs],
-        spacings=[_spacing(g, names) for g in grids],
+        spacings=[spacing(g, names) for g in grids],
         rows=rows,
-        totals=totals,
-        errors=_errors(trial, fixed, extended, sizes, names, restrict, inputs, targets) if targets else {},
+        totals=by_way,
+        errors=errors(trial, fixed, extended, sizes, names, restrict, inputs, targets) if targets else {},
         left=report.left,
         floor=ROUNDING.get(finest.dtype, 1e-2),
         grid=check,
@@ -146,10 +141,6 @@ def _label(n: Resolution) -> str:
     return str(n) if isinstance(n, int) else "×".join(map(str, n))
 
 
-def _spacing(grid: Shape, names: tuple[str, ...]) -> float:
-    return max(1 / max(n - (p == "endpoint"), 1) for n, p in zip(grid, names, strict=True))
-
-
 def _try_anchor(
     model: nn.Module, sizes: Shape, names: tuple[str, ...], x: Tensor
 ) -> tuple[nn.Module | None, AnchorReport]:
@@ -165,142 +156,3 @@ def _try_extend(model: nn.Module, sizes: Shape, names: tuple[str, ...], x: Tenso
     except CannotFollowError:
         return None
     return extended
-
-
-def _evaluates(rows: list[AuditRow]) -> bool:
-    """Whether extending evaluates anything between the training nodes; kernels and pools are only interpolated."""
-    fixed = ("kernel", "order", "slice", "padding")
-    calls = [r.kind.removeprefix("call ") for r in rows if r.kind.startswith("call ")]
-    return any(r.action == "anchored" for r in rows) or any(
-        name in KINDS and KINDS[name].family not in fixed for name in calls
-    )
-
-
-def _add_calls(rows: list[AuditRow], extended: Extended, report: AnchorReport, x: Tensor) -> None:
-    """A row for each function that mixes samples outside of modules that have a row as such."""
-    known = frozenset(e.name for e in report if not e.kind.startswith("call "))
-    calls = {(e.name, e.kind): e for e in report if e.kind.startswith("call ")}
-    gaps = call_gaps(extended.model, extended.plan((x,), {}), (x,), {}, tuple(x.shape[2:]), frozenset())
-    for (where, name), gap in gaps.items():
-        if where in known:
-            continue
-        entry = calls.get((where, f"call {name}"))
-        action, why = (entry.action, entry.why) if entry else ("left", KINDS[name].why if name in KINDS else "")
-        cause = KINDS[name].why if name in KINDS else why
-        rows.append(AuditRow(name=where, kind=f"call {name}", introduced=gap, action=action, why=cause))
-        for row in rows:
-            if row.name == where and not row.kind.startswith("call ") and not row.action:
-                row.container = True
-
-
-def _orders(
-    model: nn.Module, inputs: list[Tensor], grids: list[Shape], names: tuple[str, ...], introduced: dict[str, float]
-) -> dict[str, float]:
-    """Least-squares slope of log(introduced between successive grids) against log h."""
-    order = sorted(range(len(grids)), key=lambda k: -_spacing(grids[k], names))
-    steps = [
-        (_spacing(grids[a], names), run(model, inputs[b], Restriction(grids[b], grids[a], names)).introduced)
-        for a, b in pairwise(order)
-    ]
-    floor = ROUNDING.get(inputs[0].dtype, 1e-2)
-    orders = {}
-    for name in introduced:
-        points = [(math.log(h), math.log(gap[name])) for h, gap in steps if gap.get(name, 0) > floor]
-        if len(points) > 1:
-            orders[name] = slope(points)
-    return orders
-
-
-def slope(points: Sequence[tuple[float, float]]) -> float:
-    """Slope of the least-squares line through the points (x, y)."""
-    x, y = (sum(p[k] for p in points) / len(points) for k in (0, 1))
-    return sum((a - x) * (b - y) for a, b in points) / sum((a - x) ** 2 for a, _ in points)
-
-
-def _totals(model: nn.Module, inputs: Iterable[Tensor], sizes: Shape, names: tuple[str, ...]) -> list[float]:
-    """Discrepancy of the output at each grid from that at the training grid, on the training grid's nodes."""
-    with torch.no_grad():
-        outputs = [model(x) for x in inputs]
-    if any(not isinstance(y, Tensor) for y in outputs):
-        raise TypeError(f"an audit needs a model that returns one tensor, got {type(outputs[0]).__name__}")
-    on_grid = [carry(y, sizes, names) if y.shape[2:] != outputs[0].shape[2:] else y for y in outputs]
-    return [relative(y, on_grid[0]) for y in on_grid]
-
-
-def _rows(
-    model: nn.Module,
-    introduced: dict[str, float],
-    cumulative: dict[str, float],
-    orders: dict[str, float],
-    report: AnchorReport,
-) -> list[AuditRow]:
-    entries = {e.name: e for e in report if not e.kind.startswith("call ")}
-    rows = []
-    for name, module in model.named_modules():
-        if name not in introduced and name not in entries:
-            continue
-        entry = entries.get(name)
-        inside = any(other != name and other.startswith(f"{name}." if name else "") for other in introduced)
-        rows.append(
-            AuditRow(
-                name=name,
-                kind=type(module).__name__,
-                introduced=introduced.get(name),
-                cumulative=cumulative.get(name),
-                order=orders.get(name),
-                container=inside and (entry is None or entry.action != "left"),
-                action="" if entry is None else entry.action,
-                why="" if entry is None else entry.why,
-            )
-        )
-    return rows
-
-
-def _intervene(
-    rows: list[AuditRow],
-    model: nn.Module,
-    report: AnchorReport,
-    sizes: Shape,
-    names: tuple[str, ...],
-    x0: Tensor,
-    x: Tensor,
-) -> None:
-    """Fill in ``alone`` and ``fixed`` of every row that can be anchored."""
-    units = {e.name for e in report.changed if not e.kind.startswith("call ")}
-
-    def discrepancy(only: set[str]) -> float:
-        partly_anchored = scratch(anchored_parts(model, sizes, names, x0, only))
-        with torch.no_grad():
-            return relative(carry(partly_anchored(x), sizes, names), partly_anchored(x0))
-
-    for row in rows:
-        if row.name in units:
-            row.alone = discrepancy(units - {row.name})
-            row.fixed = discrepancy({row.name})
-
-
-def _errors(
-    model: nn.Module,
-    fixed: nn.Module | None,
-    extended: nn.Module | None,
-    sizes: Shape,
-    names: tuple[str, ...],
-    restrict: str,
-    inputs: dict[Resolution, Tensor],
-    targets: dict[Resolution, Tensor],
-) -> dict[str, list[float]]:
-    """Mean relative L² error over the batch, per way and resolution."""
-    ways: dict[str, nn.Module] = {"as it is": model}
-    if fixed is not None:
-        ways["anchor"] = scratch(fixed)
-    ways["at_native"] = AtNative(model, sizes, names, restrict)
-    if extended is not None:
-        ways["extend"] = Extended(model, sizes, names, "first", restrict)
-    errors: dict[str, list[float]] = {}
-    with torch.no_grad():
-        for way, m in ways.items():
-            errors[way] = []
-            for n, y in targets.items():
-                gap, size = (t.flatten(1).norm(dim=1) for t in (m(inputs[n]) - y, y))
-                errors[way].append(float((gap / size).mean()))
-    return errors

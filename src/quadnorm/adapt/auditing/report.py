@@ -129,12 +129,10 @@ class Audit:
         return {way: self._order(values) for way, values in self.totals.items()}
 
     def _order(self, values: list[float]) -> float | None:
-        """P such that |h0^p − h^p| fits the discrepancies best, by bisection on the ratio of the last to the first."""
-        h0, pairs = (
-            self.spacings[0],
-            [(h, v) for h, v in zip(self.spacings[1:], values[1:], strict=True) if v > self.floor],
-        )
-        if len(pairs) < 2:
+        """The p that fits the discrepancies best to |h0^p − h^p|, by bisection on the ratio of the last to the first."""
+        h0 = self.spacings[0]
+        pairs = [(h, v) for h, v in zip(self.spacings[1:], values[1:], strict=True) if v > self.floor and h != h0]
+        if len({h for h, _ in pairs}) < 2:
             return None
         (ha, va), (hb, vb) = pairs[0], pairs[-1]
         wanted = log(vb / va)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from quadnorm.lab.studies.catalog.fno import EXTREME
+from quadnorm.lab.studies.catalog.fno.gap import EXTREME
 from quadnorm.lab.studies.catalog.parts import BLEND, INSTANCE, LAYER, PICTURED, QUAD, desk, seeds, variant
 from quadnorm.lab.studies.study import AS_TRAINED, TRANSFER, Desk, Method, Study, Variant, Way
 

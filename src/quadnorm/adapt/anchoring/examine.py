@@ -1,0 +1,92 @@
+"""A copy of a model, seen at work on its training grid and anchored module by module."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from math import prod
+
+from torch import Tensor, nn
+
+from quadnorm.adapt.anchoring.calls import NO_SUMS, tensors
+from quadnorm.adapt.anchoring.modules import apply_rules, known, learn_neuralop
+from quadnorm.adapt.anchoring.torch_modules import OverGrid
+from quadnorm.adapt.anchoring.trace import Example, Trace, guess_examples, trace
+from quadnorm.adapt.models import copied
+from quadnorm.adapt.report import AnchorReport
+from quadnorm.measures.base import Shape
+
+
+def examined(
+    model: nn.Module, sizes: Shape, names: tuple[str, ...], example: Example | None, share: bool
+) -> tuple[nn.Module, AnchorReport, str, Example | None]:
+    """The anchored copy, its report, and the probe input: described, and as tensors (None if there is none)."""
+    anchored_copy = copied(model, share)
+    learn_neuralop(anchored_copy)
+    seen, note, tried = _look(anchored_copy, sizes, example)
+    report = AnchorReport("")
+    anchored_copy = apply_rules(anchored_copy, sizes, names, seen, report)
+    _list_fields(anchored_copy, sizes, report, seen.weights if seen else set())
+    for where, name, what in seen.calls if seen else ():
+        why = what if what in NO_SUMS else f"{what}; a call, no module: make it one and teach it with register_anchor"
+        report.add(where, f"call {name}", "left", why)
+    return anchored_copy, report, note, tried
+
+
+def anchored_parts(
+    model: nn.Module, sizes: Shape, names: tuple[str, ...], example: Example, only: Container[str]
+) -> nn.Module:
+    """A copy in which only the named modules are anchored, for experiments; parameters are shared."""
+    partly_anchored = copied(model, share=True)
+    learn_neuralop(partly_anchored)
+    return apply_rules(
+        partly_anchored, sizes, names, trace(partly_anchored, example, sizes, known), AnchorReport(""), only
+    )
+
+
+def _look(model: nn.Module, sizes: Shape, example: Example | None) -> tuple[Trace | None, str, Example | None]:
+    grid = "×".join(map(str, sizes))
+    if example is not None:
+        if not any(_holds(t.shape, sizes) for t in tensors(example)):
+            shapes = ", ".join(str(tuple(t.shape)) for t in tensors(example)) or repr(example)
+            raise ValueError(
+                f"the example must be an input at the training resolution {grid}, got shapes {shapes}; "
+                f"check the resolution, or pass an input on the training grid"
+            )
+        return trace(model, example, sizes, known), f"the example at {grid}", example
+    for x in guess_examples(model, sizes):
+        try:
+            return trace(model, x, sizes, known), f"random input at {grid}", x
+        except Exception:  # a guess may fail in any way; the report says that none worked
+            continue
+    why = (
+        f"the model must be seen at work, and no input could be guessed; pass example=, an input at {grid}: a tensor, "
+        "a tuple of arguments or a dict of keyword arguments"
+    )
+    return None, why, None
+
+
+def _holds(shape: Sequence[int], sizes: Shape) -> bool:
+    d = len(sizes)
+    return any(tuple(shape[k : k + d]) == sizes for k in range(len(shape) - d + 1)) or prod(sizes) in shape
+
+
+def _list_fields(model: nn.Module, sizes: Shape, report: AnchorReport, weights: set[int]) -> None:
+    """Parameters and buffers with one value per training sample; not ``weights`` of products that have the grid's size
+    by chance."""
+    for owner, module in model.named_modules():
+        if isinstance(module, OverGrid) or known(module):
+            continue
+        for name, t in _own_tensors(module):
+            if t is not None and id(t) not in weights and len(sizes) > 1 and _holds(t.shape, sizes):
+                path = f"{owner}.{name}" if owner else name
+                report.add(
+                    path,
+                    "field",
+                    "left",
+                    f"values on the training grid, shape {tuple(t.shape)}: other grids have no use for them",
+                )
+
+
+def _own_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor | None]]:
+    yield from module._parameters.items()
+    yield from module._buffers.items()

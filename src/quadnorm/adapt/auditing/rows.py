@@ -1,0 +1,67 @@
+"""Rows of an audit: one for each module, and for each function that mixes samples outside of modules."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from quadnorm.adapt.auditing.call_gaps import call_gaps
+from quadnorm.adapt.auditing.report import AuditRow
+from quadnorm.adapt.calls.table import KINDS
+from quadnorm.adapt.extending.extended import Extended
+from quadnorm.adapt.report import AnchorReport
+
+
+def module_rows(
+    model: nn.Module,
+    introduced: dict[str, float],
+    cumulative: dict[str, float],
+    orders: dict[str, float],
+    report: AnchorReport,
+) -> list[AuditRow]:
+    """A row for each module that was measured or that the report names."""
+    entries = {e.name: e for e in report if not e.kind.startswith("call ")}
+    rows = []
+    for name, module in model.named_modules():
+        if name not in introduced and name not in entries:
+            continue
+        entry = entries.get(name)
+        inside = any(other != name and other.startswith(f"{name}." if name else "") for other in introduced)
+        rows.append(
+            AuditRow(
+                name=name,
+                kind=type(module).__name__,
+                introduced=introduced.get(name),
+                cumulative=cumulative.get(name),
+                order=orders.get(name),
+                container=inside and (entry is None or entry.action != "left"),
+                action="" if entry is None else entry.action,
+                why="" if entry is None else entry.why,
+            )
+        )
+    return rows
+
+
+def add_calls(rows: list[AuditRow], extended: Extended, report: AnchorReport, x: Tensor) -> None:
+    """A row for each function that mixes samples outside of modules that have a row as such."""
+    known = frozenset(e.name for e in report if not e.kind.startswith("call "))
+    calls = {(e.name, e.kind): e for e in report if e.kind.startswith("call ")}
+    gaps = call_gaps(extended.model, extended.plan((x,), {}), (x,), {}, tuple(x.shape[2:]), frozenset())
+    for (where, name), gap in gaps.items():
+        if where in known:
+            continue
+        entry = calls.get((where, f"call {name}"))
+        action, why = (entry.action, entry.why) if entry else ("left", KINDS[name].why if name in KINDS else "")
+        cause = KINDS[name].why if name in KINDS else why
+        rows.append(AuditRow(name=where, kind=f"call {name}", introduced=gap, action=action, why=cause))
+        for row in rows:
+            if row.name == where and not row.kind.startswith("call ") and not row.action:
+                row.container = True
+
+
+def evaluates(rows: list[AuditRow]) -> bool:
+    """Whether extending evaluates anything between the training nodes; kernels and pools are only interpolated."""
+    fixed = ("kernel", "order", "slice", "padding")
+    calls = [r.kind.removeprefix("call ") for r in rows if r.kind.startswith("call ")]
+    return any(r.action == "anchored" for r in rows) or any(
+        name in KINDS and KINDS[name].family not in fixed for name in calls
+    )

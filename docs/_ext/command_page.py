@@ -46,12 +46,12 @@ def _is_option(parameter: Any) -> bool:
 
 
 def _usage(path: tuple[str, ...], command: Any) -> str:
-    words = []
+    arguments = []
     for p in command.params:
         if not _is_option(p):
             word = p.name.upper() + ("…" if p.nargs == -1 else "")
-            words.append(word if p.required else f"[{word}]")
-    return " ".join([*path, *words, "[OPTIONS]"])
+            arguments.append(word if p.required else f"[{word}]")
+    return " ".join([*path, *arguments, "[OPTIONS]"])
 
 
 def _options(command: Any) -> str:

@@ -53,11 +53,11 @@ def test_the_answers_of_the_comparison_are_right():
 @pytest.mark.slow
 def test_the_comparison_says_what_the_page_says():
     """The page's claims, with room for other machines' rounding: which way is better in which case."""
-    found = example("native_or_anchored").main(seeds=1)
+    errors = example("native_or_anchored").main(seeds=1)
     trained, anchored, native = (
-        dict(zip(found, column, strict=True)) for column in list(zip(*found.values(), strict=True))[1:4]
+        dict(zip(errors, column, strict=True)) for column in list(zip(*errors.values(), strict=True))[1:4]
     )
-    smooth, coarse, fine, jumps, kinks, points = found
+    smooth, coarse, fine, jumps, kinks, points = errors
     assert native[smooth] < 1.1 * anchored[smooth] < trained[smooth]
     assert native[coarse] < anchored[coarse] < trained[coarse]
     assert anchored[fine] < native[fine] / 3

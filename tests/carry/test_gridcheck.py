@@ -35,10 +35,10 @@ def test_every_placement_is_found(names, coarse, fine):
     d = len(names)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = check_grid(field(names, (coarse,) * d), field(names, (fine,) * d), names)
-    assert found.placement == names
-    assert found.sure
-    assert "samples look" in str(found)
+        check = check_grid(field(names, (coarse,) * d), field(names, (fine,) * d), names)
+    assert check.placement == names
+    assert check.sure
+    assert "samples look" in str(check)
 
 
 def test_contradictions_are_told():
@@ -55,9 +55,9 @@ def test_left_declared_periodic_shares_its_nodes():
 
 
 def test_constant_data_does_not_tell():
-    found = check_grid(torch.ones(1, 1, 16), torch.ones(1, 1, 32), "cell")
-    assert not found.sure
-    assert "does not tell them apart" in str(found)
+    check = check_grid(torch.ones(1, 1, 16), torch.ones(1, 1, 32), "cell")
+    assert not check.sure
+    assert "does not tell them apart" in str(check)
 
 
 def test_noise_does_not_make_it_sure():

@@ -25,9 +25,9 @@ def test_library_errors_carry_the_command_for_a_clone(monkeypatch, tmp_path, cap
     monkeypatch.setitem(sys.modules, "h5py", None)
     (tmp_path / "a.h5").write_bytes(b"")
     assert run(["data", "show", str(tmp_path / "a.h5")]) == 2
-    said = capsys.readouterr().err
-    assert "No module named" not in said
-    assert install("bench") in said
+    message = capsys.readouterr().err
+    assert "No module named" not in message
+    assert install("bench") in message
 
 
 def test_the_table_is_the_projects():

@@ -31,11 +31,11 @@ def rows(text):
 def test_eval_compares_the_ways(trained, capsys):
     ways = "as-trained,anchored,extended,native"
     assert run(["eval", trained, "-r", "9", "17", "--how", ways, "--json"]) == 0, capsys.readouterr().err
-    found = {(r["way"], r["grid"]): r["relative_l2"] for r in json.loads(capsys.readouterr().out)}
-    assert set(found) == {(way, n) for way in ways.split(",") for n in (9, 17)}
+    errors = {(r["way"], r["grid"]): r["relative_l2"] for r in json.loads(capsys.readouterr().out)}
+    assert set(errors) == {(way, n) for way in ways.split(",") for n in (9, 17)}
     for way in ways.split(","):  # at the training grid all ways are the model itself
-        assert found[way, 9] == pytest.approx(found["as-trained", 9], rel=1e-4)
-    assert found["anchored", 17] != pytest.approx(found["as-trained", 17], rel=1e-6)
+        assert errors[way, 9] == pytest.approx(errors["as-trained", 9], rel=1e-4)
+    assert errors["anchored", 17] != pytest.approx(errors["as-trained", 17], rel=1e-6)
 
 
 def test_eval_as_csv_is_eval_as_json(trained, capsys):
@@ -109,21 +109,21 @@ def test_levels(tmp_path, capsys):
     assert run(["-q", "train", *TINY, "-o", str(tmp_path / "a")]) == 0
     assert capsys.readouterr().err == ""
     assert run(["train", *TINY, "-o", str(tmp_path / "b")]) == 0
-    said = capsys.readouterr().err
-    assert "epoch 1/2" in said
-    assert "left" in said
+    shown = capsys.readouterr().err
+    assert "epoch 1/2" in shown
+    assert "left" in shown
 
 
 def test_lines_say_what_is_done_and_what_remains():
-    said = []
-    count = Lines("data", every=0.0, write=said.append)
+    lines = []
+    count = Lines("data", every=0.0, write=lines.append)
     for done in (0, 50, 50, 100):
         count(done, 100)
-    assert [line.split(",")[0] for line in said] == ["data: 0 of 100", "data: 50 of 100", "data: 100 of 100"]
-    assert "left" in said[1]
-    slow = Lines("data", every=1000.0, write=said.append)
+    assert [line.split(",")[0] for line in lines] == ["data: 0 of 100", "data: 50 of 100", "data: 100 of 100"]
+    assert "left" in lines[1]
+    slow = Lines("data", every=1000.0, write=lines.append)
     slow(1, 3), slow(2, 3), slow(3, 3)
-    assert said[3:] == ["data: 3 of 3"]
+    assert lines[3:] == ["data: 3 of 3"]
 
 
 def test_best_error(tmp_path):

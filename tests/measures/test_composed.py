@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quadnorm import Blend, Grid, Weights
+from quadnorm import Anchored, Blend, Grid, Weights
 from quadnorm.measures import as_measure
 
 positive = st.lists(st.floats(0.01, 100), min_size=1, max_size=30)
@@ -97,7 +97,7 @@ def test_blend_moments_are_the_papers():
     assert (p * (x - mean) ** 2).sum() == pytest.approx(var, abs=1e-14)
 
 
-def test_blend_values_and_words():
+def test_blend_values_and_descriptions():
     b = Blend(0.3, Grid("trapezoid", bounds=((0, 2), (0, 2))))
     assert b.total == 4
     assert b.ndim == 2
@@ -115,7 +115,22 @@ def test_bad_alpha(alpha):
         Blend(alpha, Grid("trapezoid"))
 
 
+def test_an_anchored_blend_keeps_the_training_grids_counting():
+    """α·((1−1/n0)·trapezoid + (1/n0)·ends) + (1−α)·trapezoid, on 9 samples for n0 = 5: the ends hold α/n0 more."""
+    b = Blend(0.5, Grid("trapezoid"), Anchored(5))
+    expected = torch.full((9,), 0.9 / 8, dtype=torch.float64)
+    expected[0] = expected[-1] = 0.9 / 16 + 0.05
+    torch.testing.assert_close(b.weights(9), expected)
+    torch.testing.assert_close(b.weights(5), Blend(0.5, Grid("trapezoid")).weights(5))
+    assert b.counting_part() == (0.0, b)
+    assert b != Blend(0.5, Grid("trapezoid"))
+    assert repr(b) == "Blend(0.5, Grid('trapezoid'), Anchored(5))"
+    assert b.describe().startswith("0.5·(")
+
+
 def test_blend_needs_a_measure():
+    with pytest.raises(TypeError, match="counting must be a measure"):
+        Blend(0.3, Grid("trapezoid"), 33)
     with pytest.raises(TypeError, match="needs a measure"):
         Blend(0.3, "trapezoid")
 

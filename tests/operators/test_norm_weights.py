@@ -12,11 +12,11 @@ MAKES = {"galerkin": GalerkinTransformer, "transolver": Transolver}
 @pytest.fixture(params=MAKES)
 def model(request):
     torch.manual_seed(0)
-    made = MAKES[request.param](2, 1, width=8, heads=2, layers=2, norm="quad").double()
-    for p in made.parameters():
+    operator = MAKES[request.param](2, 1, width=8, heads=2, layers=2, norm="quad").double()
+    for p in operator.parameters():
         if p.ndim > 1:
             torch.nn.init.normal_(p, std=0.5)
-    return made
+    return operator
 
 
 def cloud():

@@ -198,9 +198,9 @@ def case_second_derivatives(rank: int, world: int, how: str) -> None:
         expected = penalty(model, x, g)
         parted = shard(model, world_group(), size=cut(7, world, how))
         take = parted._split.take
-        found = penalty(parted, take(x), take(g))
-        close(found[0], take(expected[0]), "by the input", expected[0].abs().max().item())
-        for a, b in zip(found[1:], expected[1:], strict=True):
+        shared = penalty(parted, take(x), take(g))
+        close(shared[0], take(expected[0]), "by the input", expected[0].abs().max().item())
+        for a, b in zip(shared[1:], expected[1:], strict=True):
             if b is not None and a is not None:
                 close(a, b, "by a parameter", max(b.abs().max().item(), 1e-3))
             else:

@@ -12,6 +12,13 @@ from quadnorm.norms import make_norm
 from tests.parallel.compare import compare, cut, world_group
 from tests.parallel.ranks import run
 
+
+def anchored_blend(**options: Any) -> torch.nn.Module:
+    layer = qn.BlendQuadNorm(6, 0.3, learn_alpha=True, **options)
+    layer.measure = qn.Blend(0.3, qn.Grid("trapezoid"), qn.Anchored((5, 4)))
+    return layer
+
+
 NORMS: dict[str, Any] = {
     "quad": lambda **k: qn.QuadNorm(6, **k),
     "quad instance": lambda **k: qn.QuadNorm(6, mode="instance", **k),
@@ -19,6 +26,7 @@ NORMS: dict[str, Any] = {
     "no affine": lambda **k: qn.QuadNorm(6, affine=False, measure=("trapezoid", "periodic"), **k),
     "blend": lambda **k: qn.BlendQuadNorm(6, 0.3, **k),
     "blend learned": lambda **k: qn.BlendQuadNorm(6, 0.3, learn_alpha=True, **k),
+    "blend learned, anchored": anchored_blend,
     "anchored": lambda **k: qn.AnchoredNorm(6, (5, 4), mode="instance", **k),
     "rms": lambda **k: qn.QuadRMSNorm(6, **k),
     "rms layer": lambda **k: qn.QuadRMSNorm(6, mode="layer", **k),

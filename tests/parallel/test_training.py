@@ -77,8 +77,8 @@ def test_four_processes_equal_one(tmp_path: Path) -> None:
         assert all((p - weights[1][key]).abs().max() < 1e-8 for key, p in weights[0].items())
         # The run of four can be taken up by one: nothing in its config differs.
         assert train(config(name), tmp_path / name, progress=False).epochs == one.epochs
-    found = json.loads((tmp_path / "errors.json").read_text())["errors"]
-    for a, b in zip(evaluate(tmp_path / "grid", [9, 11]).grids, found, strict=True):
+    errors = json.loads((tmp_path / "errors.json").read_text())["errors"]
+    for a, b in zip(evaluate(tmp_path / "grid", [9, 11]).grids, errors, strict=True):
         assert a.plain == pytest.approx(b["plain"], rel=1e-8)
         assert a.weighted == pytest.approx(b["weighted"], rel=1e-8)
 
@@ -101,7 +101,7 @@ def test_relative_l2_of_parts_is_that_of_the_whole() -> None:
     p[0] = u[0]  # no error, no NaN in its derivative
     p.requires_grad_()
     expected = relative_l2(p, u, w)
-    found = relative_l2(p, u, w, lambda squares: squares)
-    assert torch.allclose(found, expected)
-    (a,), (b,) = (torch.autograd.grad(loss.sum(), p) for loss in (found, expected))
+    squares_here = relative_l2(p, u, w, lambda squares: squares)
+    assert torch.allclose(squares_here, expected)
+    (a,), (b,) = (torch.autograd.grad(loss.sum(), p) for loss in (squares_here, expected))
     assert torch.allclose(a, b)

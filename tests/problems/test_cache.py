@@ -44,17 +44,17 @@ def test_cached_bits_are_sampled_bits(where, name):
 
 def test_instances_are_made_once_and_serve_every_resolution(where, monkeypatch):
     p = problem("darcy", **SMALL)
-    made = []
+    solved = []
     real = darcy.Darcy._instances
-    monkeypatch.setattr(darcy.Darcy, "_instances", lambda self, i, s, w: made.append(list(i)) or real(self, i, s, w))
+    monkeypatch.setattr(darcy.Darcy, "_instances", lambda self, i, s, w: solved.append(list(i)) or real(self, i, s, w))
     p.dataset(20, 9)
-    assert made == [list(range(16)), list(range(16, 32))]
+    assert solved == [list(range(16)), list(range(16, 32))]
     p.dataset(32, 17)
     problem("darcy", placement="cell", restriction="cubic", **SMALL).dataset(5, 8)  # other views of the same instances
-    assert len(made) == 2
+    assert len(solved) == 2
     problem("darcy", fine=33, modes=21).dataset(1, 9)
     p.dataset(1, 9, seed=1)
-    assert len(made) == 4
+    assert len(solved) == 4
 
 
 def test_progress_and_readiness(where):

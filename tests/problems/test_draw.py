@@ -21,8 +21,8 @@ def test_png_is_written(name, tmp_path):
 
 
 def test_pixels_are_centred_on_the_nodes_and_x_points_right():
-    made = figure(problem("poisson"), [0], resolution=(11, 21))
-    axis = made.axes[0]
+    picture = figure(problem("poisson"), [0], resolution=(11, 21))
+    axis = picture.axes[0]
     image = axis.get_images()[0]
     assert image.get_extent() == pytest.approx([-0.05, 1.05, -0.025, 1.025])
     x, _ = problem("poisson").sample([0], (11, 21))

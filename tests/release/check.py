@@ -170,11 +170,11 @@ def works(name: str, base: Path, wheel: Path, folder: Path) -> bool:
     clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     own = {"QUADNORM_CACHE": str(desk / "cache"), "TRITON_INTERPRET": "1", "MPLBACKEND": "agg"}
     failed = []
-    for words in todo:
-        done = run([python, *words], cwd=desk, env=clean | own)
+    for arguments in todo:
+        done = run([python, *arguments], cwd=desk, env=clean | own)
         if done.returncode:
-            failed.append(words)
-            print(f"[{name}] {' '.join(words)[:300]}\n{done.stderr[-1500:]}")
+            failed.append(arguments)
+            print(f"[{name}] {' '.join(arguments)[:300]}\n{done.stderr[-1500:]}")
     if name == "none":  # the command line without its packages: one line that says what to install
         done = run([python, "-m", "quadnorm", "doctor"], cwd=desk, env=clean)
         if done.returncode != 2 or "quadnorm[bench]" not in done.stderr or done.stderr.count("\n") != 1:

@@ -37,15 +37,15 @@ def by_hand(run: Path, x: torch.Tensor, y: torch.Tensor) -> tuple[list[float], l
 
 
 def test_exact_evaluation(run: Path) -> None:
-    found = evaluate(run)
-    assert [e.grid for e in found.grids] == [9, 17]
-    assert found.indices == range(4)
+    evaluation = evaluate(run)
+    assert [e.grid for e in evaluation.grids] == [9, 17]
+    assert evaluation.indices == range(4)
     for n in (9, 17):
         plain, weighted = by_hand(run, *problem("poisson").sample(range(4), n))
-        assert found[n].plain == pytest.approx(plain, rel=1e-5)
-        assert found[n].weighted == pytest.approx(weighted, rel=1e-5)
-        assert found[n].mean == pytest.approx(sum(plain) / 4, rel=1e-5)
-        assert found[n].weighted_mean == pytest.approx(sum(weighted) / 4, rel=1e-5)
+        assert evaluation[n].plain == pytest.approx(plain, rel=1e-5)
+        assert evaluation[n].weighted == pytest.approx(weighted, rel=1e-5)
+        assert evaluation[n].mean == pytest.approx(sum(plain) / 4, rel=1e-5)
+        assert evaluation[n].weighted_mean == pytest.approx(sum(weighted) / 4, rel=1e-5)
 
 
 def test_index_selection_and_interpolation_take_input_and_truth_from_the_source(run: Path) -> None:
@@ -53,11 +53,11 @@ def test_index_selection_and_interpolation_take_input_and_truth_from_the_source(
     plain, _ = by_hand(run, x[..., ::2, ::2], y[..., ::2, ::2])
     assert evaluate(run, [17], how="index", source=33)[17].plain == pytest.approx(plain, rel=1e-5)
 
-    found = evaluate(run, [17, 25], how="bicubic", source=33)
-    assert found[17].plain == pytest.approx(plain, rel=1e-4)  # on nodes of the source it interpolates
+    evaluation = evaluate(run, [17, 25], how="bicubic", source=33)
+    assert evaluation[17].plain == pytest.approx(plain, rel=1e-4)  # on nodes of the source it interpolates
     plain, weighted = by_hand(run, *(carry(v, (25, 25), "endpoint", "bicubic") for v in (x, y)))
-    assert found[25].plain == pytest.approx(plain, rel=1e-5)
-    assert found[25].weighted == pytest.approx(weighted, rel=1e-5)
+    assert evaluation[25].plain == pytest.approx(plain, rel=1e-5)
+    assert evaluation[25].weighted == pytest.approx(weighted, rel=1e-5)
 
 
 def test_other_splits_and_weights(run: Path) -> None:
@@ -76,12 +76,12 @@ def test_a_model_in_memory(run: Path) -> None:
 
 
 def test_an_evaluation_is_written_whole(run: Path, tmp_path: Path) -> None:
-    found = evaluate(run)
-    found.write(tmp_path / "errors.json")
+    evaluation = evaluate(run)
+    evaluation.write(tmp_path / "errors.json")
     data = json.loads((tmp_path / "errors.json").read_text())
     assert data["samples"] == [0, 4]
     assert [row["grid"] for row in data["errors"]] == [9, 17]
-    assert data["errors"][1]["plain"] == list(found[17].plain)
+    assert data["errors"][1]["plain"] == list(evaluation[17].plain)
 
 
 def test_wrong_requests(run: Path, tmp_path: Path) -> None:

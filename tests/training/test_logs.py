@@ -34,13 +34,13 @@ def test_metrics_can_be_read_while_they_are_written(tmp_path: Path) -> None:
 def test_plain_lines_estimate_the_time_left(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 2.0, 4.0])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
-    said: list[str] = []
-    lines = PlainLines(tiny("epochs=10"), 4, said.append)
+    written: list[str] = []
+    lines = PlainLines(tiny("epochs=10"), 4, written.append)
     for epoch in (5, 6):
         lines.step()
         lines.epoch({**RECORD, "epoch": epoch})
     lines.close()
-    assert said == [
+    assert written == [
         "epoch 5/10  train 50.00 %  val 25.00 %  lr 1.0e-03  2.0 s, at most 10 s left",
         "epoch 6/10  train 50.00 %  val 25.00 %  lr 1.0e-03  2.0 s, at most 8 s left",
     ]
@@ -48,9 +48,9 @@ def test_plain_lines_estimate_the_time_left(tiny: Tiny, monkeypatch: pytest.Monk
 
 def test_a_pipe_gets_plain_lines(tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train(tiny(), tmp_path / "a")
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert [line.split("  ")[0] for line in said.err.splitlines()] == ["epoch 1/3", "epoch 2/3", "epoch 3/3"]
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert [line.split("  ")[0] for line in shown.err.splitlines()] == ["epoch 1/3", "epoch 2/3", "epoch 3/3"]
     train(tiny(), tmp_path / "b", progress=False)
     assert capsys.readouterr() == ("", "")
 
@@ -76,9 +76,9 @@ def test_tensorboard_has_every_epoch_once(tiny: Tiny, tmp_path: Path) -> None:
     for watcher in watchers(config, tmp_path, result.history[:2], 6, progress=False):  # resumed after epoch 2
         watcher.epoch({**RECORD, "epoch": 3})
         watcher.close()
-    found = EventAccumulator(str(tmp_path / "tensorboard")).Reload().Scalars("val")
-    assert [s.step for s in found] == [1, 2, 3]
-    assert [s.value for s in found] == pytest.approx([*(r["val"] for r in result.history[:2]), 0.25])
+    scalars = EventAccumulator(str(tmp_path / "tensorboard")).Reload().Scalars("val")
+    assert [s.step for s in scalars] == [1, 2, 3]
+    assert [s.value for s in scalars] == pytest.approx([*(r["val"] for r in result.history[:2]), 0.25])
 
 
 def test_without_tensorboard_the_extra_is_named(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,6 +69,15 @@ class Measure(ABC):
         """Number of spatial axes, or None if any number will do."""
         return None if self.shape is None else len(self.shape)
 
+    def counting_part(self) -> tuple[float, Measure]:
+        """(α, μ) of a measure α·counting + (1−α)·μ, where counting is of the samples at hand; (0, itself) of others.
+
+        >>> from quadnorm import Blend, Grid
+        >>> Blend(0.3, Grid("simpson")).counting_part()
+        (0.3, Grid('simpson'))
+        """
+        return 0.0, self
+
     def weights(
         self, shape: int | Sequence[int], device: torch.device | str | None = None, dtype: torch.dtype = torch.float64
     ) -> Tensor:

@@ -73,23 +73,36 @@ class Blend(Measure):
     Its mean and variance are exactly the blended ones of the paper (eq:blend-mu, eq:blend-var), by the law of total
     variance. Samples that the quadrature leaves out (a mask, weights of 0) are not counted either.
 
-    >>> from quadnorm import Grid
+    Args:
+        alpha: share of counting, in [0, 1].
+        quadrature: the other part.
+        counting: what stands for counting; default: the samples at hand, each alike. ``Anchored(33)`` keeps counting
+            that of a training grid of 33 samples, at every resolution.
+
+    >>> from quadnorm import Anchored, Grid
     >>> Blend(0.5, Grid("trapezoid")).weights(3)
     tensor([0.2917, 0.4167, 0.2917], dtype=torch.float64)
+    >>> Blend(0.5, Grid("trapezoid"), Anchored(3)).weights(5)  # 1/6 at each end are the training grid's
+    tensor([0.1875, 0.2083, 0.2083, 0.2083, 0.1875], dtype=torch.float64)
     """
 
     alpha: float
     quadrature: Measure
+    counting: Measure | None
 
-    def __init__(self, alpha: float, quadrature: Measure) -> None:
+    def __init__(self, alpha: float, quadrature: Measure, counting: Measure | None = None) -> None:
         if not isinstance(quadrature, Measure):
             raise TypeError(f"Blend needs a measure to blend with, such as Grid('trapezoid'), got {quadrature!r}")
         if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 <= alpha <= 1:
             raise ValueError(f"alpha must be a number from 0 (pure quadrature) to 1 (pure counting), got {alpha!r}")
-        self._set(alpha=float(alpha), quadrature=quadrature)
+        if counting is not None and not isinstance(counting, Measure):
+            raise TypeError(f"counting must be a measure, such as Anchored((33, 33)), or None, got {counting!r}")
+        self._set(alpha=float(alpha), quadrature=quadrature, counting=counting)
 
     def _build(self, shape: Shape) -> Tensor:
         q = self.quadrature._build(shape)
+        if self.counting is not None:
+            return self.alpha * self.counting._build(shape) + (1 - self.alpha) * q
         if isinstance(self.quadrature, Separable):  # every sample of a grid is there
             return self.alpha / q.numel() + (1 - self.alpha) * q
         present = (q > 0).to(q.dtype)
@@ -101,20 +114,26 @@ class Blend(Measure):
 
     @property
     def shape(self) -> Shape | None:
-        return self.quadrature.shape
+        return self.quadrature.shape if self.counting is None else self.counting.shape or self.quadrature.shape
 
     @property
     def ndim(self) -> int | None:
-        return self.quadrature.ndim
+        own = None if self.counting is None else self.counting.ndim
+        return self.quadrature.ndim if own is None else own
+
+    def counting_part(self) -> tuple[float, Measure]:
+        return (self.alpha, self.quadrature) if self.counting is None else (0.0, self)
 
     def describe(self) -> str:
-        return f"{self.alpha:g}·counting + {1 - self.alpha:g}·({self.quadrature.describe()})"
+        counting = "counting" if self.counting is None else f"({self.counting.describe()})"
+        return f"{self.alpha:g}·{counting} + {1 - self.alpha:g}·({self.quadrature.describe()})"
 
     def _key(self) -> Hashable:
-        return self.alpha, self.quadrature
+        return self.alpha, self.quadrature, self.counting
 
     def __repr__(self) -> str:
-        return f"Blend({self.alpha:g}, {self.quadrature!r})"
+        counting = "" if self.counting is None else f", {self.counting!r}"
+        return f"Blend({self.alpha:g}, {self.quadrature!r}{counting})"
 
 
 class Masked(Measure):

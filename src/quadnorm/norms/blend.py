@@ -78,7 +78,7 @@ class BlendQuadNorm(QuadNorm):
         assert self.alpha_logit is not None
         if self.alpha_logit.is_meta:  # a model without numbers: the share it starts from
             return m
-        return Blend(float(self.alpha_logit.detach().sigmoid()), m.quadrature)
+        return Blend(float(self.alpha_logit.detach().sigmoid()), m.quadrature, m.counting)
 
     @measure.setter
     def measure(self, value: Any) -> None:
@@ -98,12 +98,14 @@ class BlendQuadNorm(QuadNorm):
             return super()._weights(x, spatial)
         w = measure_weights(m.quadrature, x, spatial)
         alpha = self.alpha_logit.sigmoid().to(w.dtype)
+        if m.counting is not None:
+            return alpha * measure_weights(m.counting, x, spatial) + (1 - alpha) * w
         if isinstance(m.quadrature, Separable):  # every sample of a grid is there
             return alpha / w.shape[1] + (1 - alpha) * w
         return blended(w, alpha)
 
     def _given(self, w: Tensor, spatial: Shape) -> Tensor:
         m = self._measure
-        if not isinstance(m, Blend) or self.alpha_logit is None:
+        if not isinstance(m, Blend) or m.counting is not None or self.alpha_logit is None:
             return super()._given(w, spatial)
         return blended(w, self.alpha_logit.sigmoid().to(w.dtype))

@@ -9,7 +9,7 @@ from torch import Tensor, fx, nn
 
 from quadnorm._suggest import unknown
 from quadnorm._tensors import is_plain
-from quadnorm.measures import Anchored, Blend, Grid, Measure, Separable, as_measure
+from quadnorm.measures import Anchored, Grid, Measure, Separable, as_measure
 from quadnorm.measures.axes import RuleAxis
 from quadnorm.measures.base import Shape
 from quadnorm.norms.functional import native_norm, spatial_shape
@@ -192,7 +192,8 @@ class QuadNorm(nn.Module):
 
     def _given(self, w: Tensor, spatial: Shape) -> Tensor:
         """Weights (1 or B, N) made from those given at call time, already scaled."""
-        return blended(w, self._measure.alpha) if isinstance(self._measure, Blend) else w
+        share, _ = self._measure.counting_part()
+        return blended(w, share) if share else w
 
     def extra_repr(self) -> str:
         """The constructor's arguments."""
@@ -211,9 +212,10 @@ def is_counting(measure: Measure, spatial: Shape) -> bool:
     tracing = torch.compiler.is_compiling()
     if not tracing and max(spatial) == 1:  # our kernel gives exactly β; PyTorch's nearly, or refuses
         return False
-    if isinstance(measure, Blend):
-        every_sample = isinstance(measure.quadrature, Separable)
-        return every_sample and (measure.alpha == 1 or is_counting(measure.quadrature, spatial))
+    share, rest = measure.counting_part()
+    if rest is not measure:
+        every_sample = isinstance(rest, Separable)
+        return every_sample and (share == 1 or is_counting(rest, spatial))
     if isinstance(measure, Grid):
         return all(isinstance(a, RuleAxis) and a.rule.name == "counting" for a in measure.axes(len(spatial)))
     # Asking an anchored measure for its training grid would compile that grid's size into a trace.

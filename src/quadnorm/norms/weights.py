@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from quadnorm._tensors import is_plain
-from quadnorm.measures import Blend, Measure, Separable
+from quadnorm.measures import Measure, Separable
 from quadnorm.measures.base import Shape
 from quadnorm.norms.kernels.formula import statistics_dtype
 
@@ -48,8 +48,7 @@ def _count(spatial: Shape) -> int:
 
 def leaves_samples_out(measure: Measure, spatial: Shape) -> bool:
     """Whether a measure gives samples of this shape the weight 0: they are absent. Rules on grids give none."""
-    if isinstance(measure, Blend):
-        return leaves_samples_out(measure.quadrature, spatial)
+    _, measure = measure.counting_part()  # what is not there is not counted either
     if isinstance(measure, Separable):
         return False
     if not is_plain():
@@ -71,7 +70,7 @@ def call_plan(measure: Measure | None, weights: Any, mask: Any, x: Tensor, spati
     """
     if weights is None:
         assert measure is not None
-        w = measure_weights(measure.quadrature if isinstance(measure, Blend) else measure, x, spatial)
+        w = measure_weights(measure.counting_part()[1], x, spatial)
     else:
         w = given_weights(weights, x, spatial)
     if mask is not None:

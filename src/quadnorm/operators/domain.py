@@ -95,16 +95,15 @@ def sample_weights(
         if _flat(measure, spatial):
             return None
         return measure.shared_weights(spatial, x.device, dtype).reshape(1, -1)
-    alpha = measure.alpha if isinstance(measure, Blend) else None
+    share, rest = measure.counting_part()
     if given is None:
-        base = measure.quadrature if isinstance(measure, Blend) else measure
-        w = base.shared_weights(spatial, x.device, dtype).reshape(1, -1)
+        w = rest.shared_weights(spatial, x.device, dtype).reshape(1, -1)
     else:
         w = given_weights(given, x, spatial)
     if mask is not None:
         w = w * given_mask(mask, x, spatial)
     w = scaled(w, dtype)
-    return w if alpha is None else blended(w, alpha)
+    return blended(w, share) if share else w
 
 
 def without_absent(f: Tensor, weights: Tensor) -> Tensor:

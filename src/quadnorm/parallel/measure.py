@@ -27,8 +27,9 @@ def local_weights(measure: Measure, part: Part, device: torch.device, dtype: tor
 def _weights(measure: Measure, part: Part) -> Tensor:
     if isinstance(measure, Separable):
         return outer([f[a:b] for f, (a, b) in zip(measure.factors(part.shape), part.mine, strict=True)])
-    if isinstance(measure, Blend) and isinstance(measure.quadrature, Separable):
-        return measure.alpha / part.count + (1 - measure.alpha) * _weights(measure.quadrature, part)
+    share, rest = measure.counting_part()
+    if isinstance(rest, Separable):
+        return share / part.count + (1 - share) * _weights(rest, part)
     return measure.shared_weights(part.shape)[part.slices]
 
 
@@ -45,9 +46,10 @@ def masses(measure: Measure, part: Part) -> Tensor:
     """The measure of every rank's part, (P,) float64; known to all without a word."""
     if isinstance(measure, Separable):
         return factor_masses(list(measure.factors(part.shape)), part)
-    if isinstance(measure, Blend) and isinstance(measure.quadrature, Separable):
+    share, rest = measure.counting_part()
+    if isinstance(rest, Separable):
         sizes = torch.tensor([_size(r) for r in part.ranges], dtype=torch.float64)
-        return measure.alpha * sizes / part.count + (1 - measure.alpha) * masses(measure.quadrature, part)
+        return share * sizes / part.count + (1 - share) * masses(rest, part)
     w = measure.shared_weights(part.shape)
     return torch.stack([w[tuple(slice(a, b) for a, b in r)].sum() for r in part.ranges])
 

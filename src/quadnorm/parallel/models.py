@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from quadnorm.measures import Blend
 from quadnorm.operators.domain import counting, grid_shape, without_absent
 from quadnorm.operators.fno import FNO, FNOBlock
 from quadnorm.operators.galerkin import GalerkinBlock, GalerkinTransformer
@@ -32,7 +31,7 @@ class FNOOnShards(FNO):
         if weights is None and mask is None:
             return super().forward(x)
         shape, m = grid_shape(x, self.in_channels, self.dim), self._measure
-        share = m.alpha if isinstance(m, Blend) else 0.0
+        share, _ = m.counting_part()
         here, options = given_here(self, x.flatten(2), shape, weights, mask, share)
         v = self.lifted(without_absent(x.flatten(2), here.weights).view(x.shape), shape)
         for block in self.blocks:
@@ -83,7 +82,7 @@ def given_here(
 ) -> tuple[given.Given, dict[str, Tensor]]:
     """Weights and mask of a call, scaled over all ranks, and what the norms inside are called with."""
     split, m, options = model._split, model.measure, {}
-    base = m.quadrature if isinstance(m, Blend) else m
+    _, base = m.counting_part()
     if weights is None:
         raw = measure.local_weights(base, split.resolve(local), x.device, accumulator(x)).reshape(1, -1)
     else:
@@ -108,7 +107,7 @@ def samples_here(model: Any, x: Tensor, coordinates: Any, weights: Any, mask: An
     values = x.transpose(1, 2) if scattered else x.flatten(2)
     local = (x.shape[1],) if scattered else tuple(x.shape[2:])
     part = split.resolve(local)
-    share = m.alpha if isinstance(m, Blend) else 0.0
+    share, _ = m.counting_part()
     if not scattered:
         places = measure.local_places(m, model.placement, part, x.device, x.dtype)[None]
         if weights is None and mask is None:

@@ -58,7 +58,7 @@ class NormOnShards(QuadNorm):
         dtype, m = accumulator(x), self._measure
         if weights is None and mask is None:
             return self._of_measure(x, part, dtype)
-        base = m.quadrature if isinstance(m, Blend) else m
+        _, base = m.counting_part()
         raw = self._raw(base, x, part, weights)
         if mask is not None:
             raw = given.masked(raw, given.flattened(mask, x, part.local, self._split, "the mask"), self._split)
@@ -74,10 +74,9 @@ class NormOnShards(QuadNorm):
         """α, the share of counting when weights are given."""
         if isinstance(self, CountingNorm):
             return 1.0
-        if not isinstance(self._measure, Blend):
-            return 0.0
+        share, rest = self._measure.counting_part()
         logit: nn.Parameter | None = self._parameters.get("alpha_logit")
-        return self._measure.alpha if logit is None else logit.sigmoid()
+        return share if rest is self._measure or logit is None else logit.sigmoid()
 
     def _of_measure(self, x: Tensor, part: Part, dtype: torch.dtype) -> tuple[Tensor, Tensor, bool]:
         m, logit = self._measure, self._parameters.get("alpha_logit")
@@ -85,14 +84,17 @@ class NormOnShards(QuadNorm):
         if logit is not None and isinstance(m, Blend):
             q = measure.local_weights(m.quadrature, part, x.device, dtype).reshape(1, -1)
             alpha = logit.sigmoid().to(dtype)
-            return alpha / part.count + (1 - alpha) * q, masses, False
+            counted: Tensor | float = 1 / part.count
+            if m.counting is not None:
+                counted = measure.local_weights(m.counting, part, x.device, dtype).reshape(1, -1)
+            return alpha * counted + (1 - alpha) * q, masses, False
         w = measure.local_weights(m, part, x.device, dtype).reshape(1, -1)
         return w, masses, _may_leave_out(m)
 
 
 def _may_leave_out(m: Measure) -> bool:
     """Whether a measure may give a sample the weight 0; rules on grids do not."""
-    return not isinstance(m.quadrature if isinstance(m, Blend) else m, Separable)
+    return not isinstance(m.counting_part()[1], Separable)
 
 
 class LearnableQuadOnShards(NormOnShards):

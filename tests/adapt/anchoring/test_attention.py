@@ -37,7 +37,7 @@ class Attend(nn.Module):
         return self.head(torch.tanh(v + y.transpose(1, 2).view_as(v)))
 
 
-def made(**options):
+def seeded(**options):
     torch.manual_seed(0)
     model = Attend(**options).double()
     for p in model.parameters():
@@ -50,7 +50,7 @@ def made(**options):
 )
 @pytest.mark.parametrize("mode", ["train", "eval"])  # PyTorch takes another path in eval mode without gradients
 def test_native_output_and_second_order(options, mode):
-    model = getattr(made(**options), mode)()
+    model = getattr(seeded(**options), mode)()
     fixed = anchor(model, 9)
     x = torch.randn(2, 1, 9, 9, dtype=D)
     with torch.no_grad():
@@ -133,6 +133,6 @@ def test_tokens_that_are_not_the_samples_are_left():
 
 @pytest.mark.parametrize("placement", ["cell", "periodic"])
 def test_nothing_changes_where_counting_is_the_integral(placement):
-    fixed = anchor(made(batch_first=True), 8, placement)
+    fixed = anchor(seeded(batch_first=True), 8, placement)
     assert fixed.anchor_report["attention"].action == "unchanged"
     assert type(fixed.attention) is nn.MultiheadAttention

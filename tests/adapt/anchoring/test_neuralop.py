@@ -26,7 +26,7 @@ from tests.adapt.fields import orders, smooth
 SMALL = {"in_channels": 1, "out_channels": 1, "hidden_channels": 6, "n_layers": 2}
 
 
-def made(kind=FNO, **options):
+def seeded(kind=FNO, **options):
     torch.manual_seed(0)
     options = {"n_modes": (6, 6), **SMALL, **options}
     if kind is UNO:
@@ -86,7 +86,7 @@ def test_explicit_sums_in_other_dimensions(d):
     ],
 )
 def test_models_keep_their_native_output_and_gain_an_order(kind, options):
-    model = made(kind, **options)
+    model = seeded(kind, **options)
     d = len(options.get("n_modes", (6, 6)))
     fixed = anchor(model, 17)
     x = torch.randn(2, 1, *(17,) * d)
@@ -102,7 +102,7 @@ def test_odd_and_even_grids_agree_once_anchored():
 
     Both contain the 32 training nodes, as every third and every second of theirs.
     """
-    model = made(norm="instance_norm")
+    model = seeded(norm="instance_norm")
     jumps = []
     for m in (model, anchor(model, 32)):
         with torch.no_grad():
@@ -114,7 +114,7 @@ def test_odd_and_even_grids_agree_once_anchored():
 
 
 def test_uno_sees_its_inner_grids():
-    model = made(
+    model = seeded(
         UNO,
         n_layers=3,
         lifting_channels=6,
@@ -136,7 +136,7 @@ def test_uno_sees_its_inner_grids():
 
 @pytest.mark.parametrize("placement", ["endpoint", "left", "periodic", "cell"])
 def test_padding_by_a_share_keeps_its_domain(placement):
-    model = made(domain_padding=0.2, norm="instance_norm")
+    model = seeded(domain_padding=0.2, norm="instance_norm")
     n, factor = (17, 3) if placement == "cell" else (17, 2)
     fine = {"endpoint": 33, "cell": 51}.get(placement, 34)
     at = slice(factor // 2 if placement == "cell" else 0, None, factor)
@@ -167,7 +167,7 @@ def test_what_the_layer_does_is_probed_not_presumed(monkeypatch):
     assert today[0].write == tuple(k - 1 for k in today[0].read)
     assert not main[0].moved
     assert main[0].read == today[0].read == (-3, -2, -1, 0, 1, 2)
-    model = made(norm="instance_norm")
+    model = seeded(norm="instance_norm")
     assert min(orders(anchor(model, 17), (17, 33, 65), 2, dtype=torch.float32)) > 1.8
 
 
@@ -199,7 +199,7 @@ def test_complex_and_half_precision_are_left_with_words():
 
 @pytest.mark.parametrize("placement", ["cell", "periodic"])
 def test_on_cell_centred_and_periodic_grids_nothing_moves_but_coordinates(placement):
-    model = made(norm="instance_norm", positional_embedding=None)
+    model = seeded(norm="instance_norm", positional_embedding=None)
     fixed = anchor(model, 16, placement)
     assert not fixed.anchor_report.changed
     x = torch.randn(1, 1, 32, 32)
@@ -220,7 +220,7 @@ def test_coordinates_of_samples_are_those_of_training(placement):
 
 
 def test_anchored_models_pickle():
-    fixed = anchor(made(norm="instance_norm"), 17)
+    fixed = anchor(seeded(norm="instance_norm"), 17)
     again = pickle.loads(pickle.dumps(fixed))
     x = torch.randn(1, 1, 33, 33)
     with torch.no_grad():
@@ -230,20 +230,20 @@ def test_anchored_models_pickle():
 def test_training_with_quadnorm():
     use_quadnorm()
     use_quadnorm()  # twice is once
-    model = made(norm="quad:instance")
+    model = seeded(norm="quad:instance")
     assert all(isinstance(m, QuadNorm) and m.mode == "instance" for m in model.fno_blocks.norm)
     assert len(model.fno_blocks.norm) == 4
     model(torch.randn(1, 1, 17, 17)).sum().backward()
     assert all(p.grad is not None for p in model.fno_blocks.norm[0].parameters())
-    assert isinstance(made(norm="group_norm").fno_blocks.norm[0], nn.GroupNorm)
-    assert made(norm=None).fno_blocks.norm is None
+    assert isinstance(seeded(norm="group_norm").fno_blocks.norm[0], nn.GroupNorm)
+    assert seeded(norm=None).fno_blocks.norm is None
     with pytest.raises(ValueError, match="unknown norm 'quadd'; did you mean 'quad'"):
-        made(norm="quadd")
+        seeded(norm="quadd")
 
 
 @pytest.mark.parametrize("norm", ["instance_norm", "group_norm"])
 def test_convert(norm):
-    model, report = convert(made(norm=norm), "blend")
+    model, report = convert(seeded(norm=norm), "blend")
     assert all(isinstance(m, BlendQuadNorm) and m.num_features == 6 for m in model.fno_blocks.norm)
     assert len(report.changed) == 4
     assert model(torch.randn(1, 1, 17, 17)).shape == (1, 1, 17, 17)

@@ -1,12 +1,13 @@
 """Anchored operators of this package: native outputs, second order, every kind of norm and kernel."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
 
-from quadnorm import Anchored, Grid
+from quadnorm import Anchored, Blend, Grid
 from quadnorm.adapt import anchor
-from quadnorm.adapt.anchoring.mixture import Mixture
 from quadnorm.norms import make_norm
 from quadnorm.operators import FNO, GalerkinTransformer, Transolver
 from tests.adapt.fields import orders
@@ -14,7 +15,7 @@ from tests.adapt.fields import orders
 SIZES = (17, 33, 65, 129)
 
 
-def made(kind, **options):
+def seeded(kind, **options):
     torch.manual_seed(0)
     sizes = {"width": 6, "modes": 4} if kind is FNO else {"width": 16}
     return kind(layers=2, **sizes, **options).double()
@@ -33,7 +34,7 @@ def made(kind, **options):
     ],
 )
 def test_native_output_stays_and_the_rest_is_of_second_order(kind, options):
-    model = made(kind, **options)
+    model = seeded(kind, **options)
     before = {k: v.clone() for k, v in model.state_dict().items()}
     fixed = anchor(model, 17)
     x = torch.randn(2, 1, 17, 17, dtype=torch.float64)
@@ -49,9 +50,9 @@ def test_native_output_stays_and_the_rest_is_of_second_order(kind, options):
 
 def test_anchored_model_equals_the_one_made_with_the_measure():
     """FNO with Anchored measures from the start is the same function as the anchored FNO."""
-    model = made(FNO)
+    model = seeded(FNO)
     whole = Anchored((17, 17))
-    direct = made(FNO, measure=whole, norm=lambda c: make_norm("anchored:17x17", c))
+    direct = seeded(FNO, measure=whole, norm=lambda c: make_norm("anchored:17x17", c))
     direct.load_state_dict(model.state_dict())
     x = torch.randn(1, 1, 33, 33, dtype=torch.float64)
     with torch.no_grad():
@@ -59,11 +60,11 @@ def test_anchored_model_equals_the_one_made_with_the_measure():
 
 
 def test_quadrature_norms_are_left_alone_and_blends_mixed():
-    quad = anchor(made(FNO, norm="quad:instance"), 17)
+    quad = anchor(seeded(FNO, norm="quad:instance"), 17)
     assert quad.blocks[0].norm.measure == Grid("trapezoid")
     assert "a quadrature already" in quad.anchor_report["blocks.0.norm"].why
-    blend = anchor(made(FNO, norm="blend:0.4"), 17)
-    assert blend.blocks[0].norm.measure == Mixture(0.4, Anchored((17, 17)), Grid("trapezoid"))
+    blend = anchor(seeded(FNO, norm="blend:0.4"), 17)
+    assert blend.blocks[0].norm.measure == Blend(0.4, Grid("trapezoid"), Anchored((17, 17)))
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
@@ -87,15 +88,24 @@ def test_an_anchored_blend_has_the_moments_of_the_mixed_measure(alpha):
     assert w.sum().item() == pytest.approx(1, abs=1e-14)
 
 
-def test_learned_blend_is_frozen_with_words():
+def test_a_learned_blend_is_anchored_and_keeps_learning():
     model = nn.Sequential(make_norm("blend:learned", 3)).double()
     with torch.no_grad():
         model[0].alpha_logit.fill_(0.3)
     fixed = anchor(model, (9, 9))
     x = torch.randn(2, 3, 9, 9, dtype=torch.float64)
     assert torch.allclose(fixed(x), model(x), atol=1e-12)
-    assert "no longer learns" in fixed.anchor_report["0"].why
     assert min(orders(fixed, (9, 17, 33, 65), channels=3)) > 1.9
+    z = torch.randn(2, 3, 17, 17, dtype=torch.float64)
+    fixed(z).pow(3).sum().backward()
+    slope = fixed[0].alpha_logit.grad.item()
+    h, values = 1e-5, []
+    for step in (-h, h):
+        with torch.no_grad():
+            fixed[0].alpha_logit.fill_(0.3 + step)
+            values.append(fixed(z).pow(3).sum().item())
+    assert slope == pytest.approx((values[1] - values[0]) / (2 * h), rel=1e-5)
+    assert fixed[0].alpha == pytest.approx(1 / (1 + math.exp(-0.3)), abs=1e-5)
 
 
 def test_a_rule_on_the_wrong_samples_is_named():
@@ -106,14 +116,14 @@ def test_a_rule_on_the_wrong_samples_is_named():
 
 
 def test_placement_comes_from_the_model_and_must_not_contradict_it():
-    model = made(FNO, placement="cell")
+    model = seeded(FNO, placement="cell")
     assert not anchor(model, 16).anchor_report.changed
     with pytest.raises(ValueError, match="the model says that its samples are 'cell'"):
         anchor(model, 16, "endpoint")
 
 
 def test_anchoring_twice_changes_nothing_more():
-    model = made(FNO)
+    model = seeded(FNO)
     once = anchor(model, 17)
     twice = anchor(once, 17)
     assert not twice.anchor_report.changed
@@ -126,7 +136,7 @@ def test_anchoring_twice_changes_nothing_more():
 
 def test_layers_with_measures_of_their_own_keep_them_apart():
     """The operator's setter sets all its layers; a layer that had its own measure before must not lose it."""
-    model = made(FNO)
+    model = seeded(FNO)
     model.blocks[0].spectral.measure = "trapezoid"
     fixed = anchor(model, 17)
     assert fixed.blocks[0].spectral.measure == Grid("trapezoid")

@@ -72,16 +72,16 @@ def test_interventions_separate_a_harmless_module_from_a_harmful_one():
 
 
 @pytest.mark.parametrize(
-    ("layer", "words"),
+    ("layer", "cause"),
     [
         (nn.Conv2d(4, 4, 3, padding=1), "kernel of 3×3 samples"),
         (nn.Sequential(nn.ZeroPad2d(2), nn.AvgPool2d(5, stride=1)), "pools a fixed number of samples"),
     ],
 )
-def test_fixed_pixels_are_named_and_sent_to_the_training_grid(layer, words):
+def test_fixed_pixels_are_named_and_sent_to_the_training_grid(layer, cause):
     result = audit(network(nn.GELU(), layer), smooth, SIZES)
     causes = " ".join([r.cause for r in result.rows] + [e.why for e in result.left])
-    assert words in causes
+    assert cause in causes
     assert result.recommendation.startswith("at_native")
     assert "anchored" not in result.totals
 

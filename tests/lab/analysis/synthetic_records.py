@@ -22,9 +22,9 @@ Error = Callable[[Run, str, int], float]  # (run, evaluation, grid) -> per cent
 ENVIRONMENT = {"quadnorm": "0.1.0", "python": "3.11.7", "packages": {"torch": "2.13.0"}, "machine": "x86_64"}
 
 
-def noise(*words: object) -> float:
+def noise(*parts: object) -> float:
     """A number in (−1, 1) that depends on the words only."""
-    return zlib.crc32(repr(words).encode()) / 2**31 - 1
+    return zlib.crc32(repr(parts).encode()) / 2**31 - 1
 
 
 def like_the_paper(study: Study) -> Error:

@@ -27,7 +27,7 @@ def files_of(*names):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def exported(tmp_path_factory):
     """Two studies' records, and one figure of each kind: drawn, and not."""
     root, out = tmp_path_factory.mktemp("records"), tmp_path_factory.mktemp("out")
     for name in ("tost", "error-decomp"):
@@ -37,8 +37,8 @@ def made(tmp_path_factory):
         return out, export(root, out)
 
 
-def test_every_table_in_every_form_and_every_figure_that_can_be_drawn(made):
-    out, done = made
+def test_every_table_in_every_form_and_every_figure_that_can_be_drawn(exported):
+    out, done = exported
     wanted = {f"tables/{name}.{end}" for name in files_of("tost", "error-decomp") for end in ENDINGS}
     wanted |= {f"figures/error-decomposition.{end}" for end in ("svg", "png")}
     assert {str(p.relative_to(out)) for p in done.files} == wanted
@@ -51,8 +51,8 @@ def test_every_table_in_every_form_and_every_figure_that_can_be_drawn(made):
     )
 
 
-def test_latex_needs_no_letters_that_plain_latex_lacks(made):
-    out, _ = made
+def test_latex_needs_no_letters_that_plain_latex_lacks(exported):
+    out, _ = exported
     texts = {p.name: p.read_text(encoding="utf-8") for p in (out / "tables").glob("*.tex")}
     texts |= {name: table_of(Results(study(name).at("desk"), {})).latex() for name in study_names()}
     for name, text in texts.items():
@@ -60,8 +60,8 @@ def test_latex_needs_no_letters_that_plain_latex_lacks(made):
         assert text.isascii(), f"{name}: {sorted({c for c in text if not c.isascii()})}"
 
 
-def test_lines_of_text_fit_and_carry_no_colours(made):
-    out, _ = made
+def test_lines_of_text_fit_and_carry_no_colours(exported):
+    out, _ = exported
     for path in (out / "tables").glob("*.txt"):
         text = path.read_text(encoding="utf-8")
         assert "\x1b" not in text
@@ -70,8 +70,8 @@ def test_lines_of_text_fit_and_carry_no_colours(made):
     assert "95 % confidence interval over seeds" in shown
 
 
-def test_the_forms_agree_on_the_numbers(made):
-    out, _ = made
+def test_the_forms_agree_on_the_numbers(exported):
+    out, _ = exported
     read = {end: (out / "tables" / f"error-decomp.{end}").read_text(encoding="utf-8") for end in ENDINGS}
     row = next(r for r in csv.DictReader(io.StringIO(read["csv"])) if r["method"] == "QuadNorm")
     values = [float(v) for head, v in row.items() if re.match(r"\d+² (native )?\(paper \d+²\)$", head)]
@@ -80,8 +80,8 @@ def test_the_forms_agree_on_the_numbers(made):
         assert all(f"{value:.2f}" in read[end] for end in ("md", "tex", "html", "txt"))
 
 
-def test_html_names_its_encoding_and_what_was_not_run_its_command(made):
-    out, _ = made
+def test_html_names_its_encoding_and_what_was_not_run_its_command(exported):
+    out, _ = exported
     page = (out / "tables" / "effect-sizes.html").read_text(encoding="utf-8")
     assert page.index('<meta charset="utf-8">') < page.index("<title>") < page.index("<table")
     for end in ENDINGS[:1] + ENDINGS[2:]:
@@ -97,7 +97,7 @@ def test_the_command_writes_the_page_and_the_files(tmp_path, monkeypatch, capsys
     monkeypatch.setattr(export_module, "save_figures", lambda library, folder: ([], {"slope": "needs records"}))
     page, files = tmp_path / "page.html", tmp_path / "files"
     assert run(["report", str(tmp_path / "records"), "-o", str(page), "--files", str(files)]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert page.stat().st_size > 10_000
-    assert f"{files}: {len(ENDINGS) * len(files_of('tost'))} files" in said.replace("\n", "")
-    assert "figure slope was not drawn: needs records" in said
+    assert f"{files}: {len(ENDINGS) * len(files_of('tost'))} files" in output.replace("\n", "")
+    assert "figure slope was not drawn: needs records" in output

@@ -15,7 +15,7 @@ from typing import Any
 def find_chromium() -> str | None:
     """The browser's path, if one is installed."""
     names = ("chromium", "chromium-browser", "google-chrome", "chrome")
-    return next((found for name in names if (found := shutil.which(name))), None)
+    return next((path for name in names if (path := shutil.which(name))), None)
 
 
 class Browser:
@@ -105,8 +105,8 @@ class Browser:
         """Exceptions, console errors and warnings, and log entries so far."""
         self.run("1")
         bad = [e for e in self.events if e.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded")]
-        said = [e for e in self.events if e.get("method") == "Runtime.consoleAPICalled"]
-        return bad + [e for e in said if e["params"]["type"] in ("error", "warning", "assert")]
+        messages = [e for e in self.events if e.get("method") == "Runtime.consoleAPICalled"]
+        return bad + [e for e in messages if e["params"]["type"] in ("error", "warning", "assert")]
 
     def requests(self) -> list[str]:
         """Every address asked for, images in the page itself (data:) left out."""
@@ -116,8 +116,8 @@ class Browser:
 
     def screenshot(self, path: Path, whole: bool = True) -> None:
         """A PNG, of the whole page or of what is in view."""
-        made = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole, timeout=120)
-        path.write_bytes(base64.b64decode(made["data"]))
+        picture = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole, timeout=120)
+        path.write_bytes(base64.b64decode(picture["data"]))
 
     def close(self) -> None:
         """End the browser that was started here."""

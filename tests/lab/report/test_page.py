@@ -25,7 +25,7 @@ class Checker(HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.open, self.ids, self.links, self.fetched, self.handlers = [], Counter(), [], [], []
-        self.scripts, self.words = 0, []
+        self.scripts, self.texts = 0, []
         self.feed(text)
         self.close()
 
@@ -55,11 +55,11 @@ class Checker(HTMLParser):
 
     def handle_data(self, data):
         if not self.open or self.open[-1] not in ("script", "style"):
-            self.words.append(data)
+            self.texts.append(data)
 
     @property
     def text(self):
-        return " ".join(" ".join(self.words).split())
+        return " ".join(" ".join(self.texts).split())
 
 
 def check(path) -> Checker:
@@ -80,12 +80,12 @@ def test_one_study_gives_a_whole_page(tmp_path):
     write_records(study("demo").at("desk"), tmp_path / "records")
     page = build_report(tmp_path / "records", tmp_path / "out")
     assert page == tmp_path / "out" / "report.html"
-    found = check(page)
-    assert f"4 trained models in 1 of {len(study_names())} studies" in found.text
-    assert "FNO on darcy, trained at 33²: at 257² the error is" in found.text  # the headline
-    assert "FNO on darcy" in found.text
-    assert "quadnorm study run demo --preset desk" in found.text
-    assert "quadnorm study run deep-crossres --preset desk" in found.text  # what was not run, with how to run it
+    checked = check(page)
+    assert f"4 trained models in 1 of {len(study_names())} studies" in checked.text
+    assert "FNO on darcy, trained at 33²: at 257² the error is" in checked.text  # the headline
+    assert "FNO on darcy" in checked.text
+    assert "quadnorm study run demo --preset desk" in checked.text
+    assert "quadnorm study run deep-crossres --preset desk" in checked.text  # what was not run, with how to run it
     assert not (tmp_path / "out" / "report.html.part").exists()
 
 
@@ -108,9 +108,9 @@ def test_everything_from_records_is_escaped(tmp_path):
     for name, content in (("list", "[1]"), ("half", "{"), ("bare", "{}"), ("odd", '{"config": 3}')):
         (tmp_path / "runs" / name).mkdir()
         (tmp_path / "runs" / name / "record.json").write_text(content)
-    found = check(build_report(tmp_path, tmp_path / "r.html"))
-    assert "<img src=x onerror=alert(3)>" in found.text
-    assert found.text.count("<script>alert(1)</script>") >= 3
+    checked = check(build_report(tmp_path, tmp_path / "r.html"))
+    assert "<img src=x onerror=alert(3)>" in checked.text
+    assert checked.text.count("<script>alert(1)</script>") >= 3
 
 
 def test_a_run_that_may_not_be_read_costs_no_other(tmp_path, monkeypatch):
@@ -143,13 +143,13 @@ def test_missing_failed_single_and_unfinished_runs_are_shown_for_what_they_are(t
     )
     (folders[0] / "record.json").unlink()  # LayerNorm, seed 0: still training
     (folders[1] / "evaluations" / "as-trained@256.json").write_text("{")
-    found = check(build_report(tmp_path, tmp_path / "r.html"))
-    assert "1 unfinished; 1 unreadable" in found.text
-    assert "1 of 3 diverged" in found.text
-    assert "2 of 3" in found.text
-    assert "1 of 3" in found.text
-    assert "is damaged" in found.text
-    assert "not run" in found.text
+    checked = check(build_report(tmp_path, tmp_path / "r.html"))
+    assert "1 unfinished; 1 unreadable" in checked.text
+    assert "1 of 3 diverged" in checked.text
+    assert "2 of 3" in checked.text
+    assert "1 of 3" in checked.text
+    assert "is damaged" in checked.text
+    assert "not run" in checked.text
 
 
 def test_mixed_data_is_warned_of_and_judges_nothing(tmp_path):
@@ -206,9 +206,9 @@ def test_runs_of_no_study_are_counted_and_cards_need_no_layer_norm(tmp_path):
 def test_contradicted_claims_stand_in_the_summary(tmp_path):
     s = study("extreme-crossres").at("desk")
     write_records(s, tmp_path, lambda run, e, n: 5.0 * (1 + 0.01 * noise(run.seed, run.method.label, n)))
-    found = check(build_report(tmp_path, tmp_path / "r.html"))
-    assert any(link.startswith("claim-") for link in found.links)
-    assert re.search(r"[1-9]\d* contradicted", found.text)
+    checked = check(build_report(tmp_path, tmp_path / "r.html"))
+    assert any(link.startswith("claim-") for link in checked.links)
+    assert re.search(r"[1-9]\d* contradicted", checked.text)
 
 
 def test_where_the_records_might_be_is_said(tmp_path):

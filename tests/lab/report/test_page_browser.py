@@ -26,9 +26,9 @@ def page(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    made = Browser(CHROMIUM)
-    yield made
-    made.close()
+    chromium = Browser(CHROMIUM)
+    yield chromium
+    chromium.close()
 
 
 @pytest.mark.parametrize("dark", [False, True])

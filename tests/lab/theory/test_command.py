@@ -20,11 +20,11 @@ def test_tables(capsys):
 
 def test_json(capsys):
     assert run(["theory", "means", "uniform", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [one["name"] for one in found] == ["means", "uniform"]
-    assert found[0]["label"] == "thm:consistency"
-    assert found[0]["holds"] is True
-    first = found[0]["series"][0]
+    printed = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in printed] == ["means", "uniform"]
+    assert printed[0]["label"] == "thm:consistency"
+    assert printed[0]["holds"] is True
+    first = printed[0]["series"][0]
     assert len(first["x"]) == len(first["y"]) >= 5
     assert first["fit"]["exponent"] == pytest.approx(2, abs=0.1)
 

@@ -63,8 +63,8 @@ def test_verdicts():
 def test_json_is_plain():
     zero = Series("zero", H, (0.0,) * 5, order=(1.9, 2.1))
     evidence = Evidence((zero,), (Check("a", nan, 0, float("inf")),), ({"name": "row", "value": 2.0},), ("note",))
-    made = Statement("s", "words", "f", "label", lambda: evidence).to_json(evidence)
-    read = json.loads(json.dumps(made, allow_nan=False))
+    data = Statement("s", "words", "f", "label", lambda: evidence).to_json(evidence)
+    read = json.loads(json.dumps(data, allow_nan=False))
     assert read["holds"] is False
     assert read["checks"][-1] == {"what": "a", "value": None, "low": 0, "high": None, "holds": False}
     assert read["series"][0]["fit"]["exponent"] is None

@@ -51,13 +51,13 @@ def test_no_coordinates_no_placement_is_an_error_that_lists_the_words(tmp_path):
     np.testing.assert_allclose(data.coordinates[1], ROWS["cell"])
 
 
-@pytest.mark.parametrize(("stored", "said"), [("cell", "endpoint"), ("endpoint", "cell"), ("endpoint", "periodic")])
-def test_a_contradiction_is_refused_and_can_be_overruled(tmp_path, stored, said):
+@pytest.mark.parametrize(("stored", "claimed"), [("cell", "endpoint"), ("endpoint", "cell"), ("endpoint", "periodic")])
+def test_a_contradiction_is_refused_and_can_be_overruled(tmp_path, stored, claimed):
     path = save(tmp_path / "a.npz", ROWS[stored], ROWS[stored])
-    with pytest.raises(ValueError, match=f"you said.*{said}.*ignore_coordinates=True"):
-        read_fields(path, placement=said)
-    data = read_fields(path, placement=said, ignore_coordinates=True)
-    np.testing.assert_allclose(data.coordinates[0], ROWS[said])
+    with pytest.raises(ValueError, match=f"you said.*{claimed}.*ignore_coordinates=True"):
+        read_fields(path, placement=claimed)
+    data = read_fields(path, placement=claimed, ignore_coordinates=True)
+    np.testing.assert_allclose(data.coordinates[0], ROWS[claimed])
 
 
 def test_a_domain_settles_what_round_numbers_cannot(tmp_path):

@@ -32,9 +32,9 @@ def test_poisson_agrees_with_the_exact_series():
     symbol = np.pi**2 * (m[:, None] ** 2 + m**2)
     errors = []
     for fine in (6, 9, 12, 18, 24):
-        made = problem("poisson-mesh", modes=3, fine=fine).instances(range(2))
-        got = evaluate(made["u"][1, 0], points)
-        exact = series(made["f"][1, 0] / symbol, points)
+        drawn = problem("poisson-mesh", modes=3, fine=fine).instances(range(2))
+        got = evaluate(drawn["u"][1, 0], points)
+        exact = series(drawn["f"][1, 0] / symbol, points)
         errors.append(np.linalg.norm(got - exact) / np.linalg.norm(exact))
     order = -np.polyfit(np.log((6, 9, 12, 18, 24)), np.log(errors), 1)[0]
     assert 2.8 < order < 4.3
@@ -44,10 +44,10 @@ def test_poisson_agrees_with_the_exact_series():
 def test_the_card_tells_the_accuracy():
     p = problem("poisson-mesh")
     points = np.random.default_rng(2).uniform(size=(2000, 2))
-    made = p.instances([5])
+    drawn = p.instances([5])
     m = np.arange(1, 9)
-    exact = series(made["f"][0, 0] / (np.pi**2 * (m[:, None] ** 2 + m**2)), points)
-    got = evaluate(made["u"][0, 0], points)
+    exact = series(drawn["f"][0, 0] / (np.pi**2 * (m[:, None] ** 2 + m**2)), points)
+    got = evaluate(drawn["u"][0, 0], points)
     assert np.linalg.norm(got - exact) < 2e-5 * np.linalg.norm(exact)
     assert "10⁻⁵" in p.card()
 
@@ -98,8 +98,8 @@ def test_quadratic_triangles_on_the_random_meshes_find_the_same_field(name):
             x, y = view.sample([0], n, dtype=torch.float64)
             points = view.vertices(0, n)
             np.testing.assert_array_equal(x[0, 1:3].numpy().T, points)
-            found = triangles_solve(points, f)
-            errors.append(np.linalg.norm(found - y[0].numpy()) / np.linalg.norm(y[0].numpy()))
+            solution = triangles_solve(points, f)
+            errors.append(np.linalg.norm(solution - y[0].numpy()) / np.linalg.norm(y[0].numpy()))
         assert errors[1] < 5e-3
         assert errors[0] / errors[1] > 4  # better than second order
 
@@ -131,9 +131,9 @@ def test_forms_of_known_functions():
     """u = x²y, v = y²: ∫uv = 1/3·1/4, ∫∂x u ∂y v = ∫ 2xy·2y = 2/3, ∫∂x u ∂x v = 0, ∫∂y u ∂y v = ∫ x²·2y = 1/3."""
     x, y = np.meshgrid(*[np.linspace(0, 1, 9)] * 2, indexing="ij")
     u, v = (x**2 * y).ravel(), (y**2).ravel()
-    made = forms(4)
+    assembled = forms(4)
     for name, value in {"mass": 1 / 12, "xy": 2 / 3, "xx": 0.0, "yy": 1 / 3}.items():
-        assert v @ (made[name] @ u) == pytest.approx(value, abs=1e-12)
+        assert v @ (assembled[name] @ u) == pytest.approx(value, abs=1e-12)
 
 
 # --- the problem -----------------------------------------------------------------------------------------------------
@@ -159,10 +159,10 @@ def test_what_a_sample_is(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_instance_is_the_same_on_every_mesh_and_the_mesh_another_for_every_sample(name):
     views = [problem(name, **SMALL, mesh=m) for m in ("uniform", "random", "boundary")]
-    made = [v.instances([0, 3], seed=2) for v in views]
+    drawn = [v.instances([0, 3], seed=2) for v in views]
     for key in ("f", "u"):
-        for other in made[1:]:
-            np.testing.assert_array_equal(made[0][key], other[key])
+        for other in drawn[1:]:
+            np.testing.assert_array_equal(drawn[0][key], other[key])
     assert len({v.key() for v in views}) == 1  # one place in the cache
     a, b = (views[0].vertices(i, 6) for i in (0, 1))
     assert np.abs(a - b).max() > 0.01
@@ -217,8 +217,8 @@ def test_refusals_and_card():
 def test_a_mesh_is_drawn(tmp_path):
     from quadnorm.problems.draw import figure
 
-    made = figure(problem("elasticity-mesh", **SMALL), [0], resolution=6)
-    titles = [a.get_title() for a in made.axes if a.get_title()]
+    picture = figure(problem("elasticity-mesh", **SMALL), [0], resolution=6)
+    titles = [a.get_title() for a in picture.axes if a.get_title()]
     assert titles == ["volume, sample 0", "f1", "f2", "u1", "u2"]
 
 

@@ -40,12 +40,12 @@ def errors(family, weights, sizes=(8, 12, 18, 27, 40)):
     exact = (2 / np.pi) ** 2
     rows = []
     for n in sizes:
-        found = []
+        deviations = []
         for seed in range(5):
             p = mesh(n, family, seed)
             f = np.sin(np.pi * p[:, 0]) * np.sin(np.pi * p[:, 1])
-            found.append(weights(p) @ f - exact)
-        rows.append(np.sqrt(np.mean(np.square(found))))
+            deviations.append(weights(p) @ f - exact)
+        rows.append(np.sqrt(np.mean(np.square(deviations))))
     order = -np.polyfit(np.log(sizes), np.log(rows), 1)[0]
     return np.array(rows), order
 

@@ -121,8 +121,8 @@ def test_manufactured_flow_to_second_order():
         laplacian = -(d[4][0] + 2 * d[2][2] + d[0][4])
         source = (u * omega_x + v * omega_y - nu * laplacian)[1:-1, 1:-1]
         flow = solve(X(x), nu, source)
-        found = flow.velocity(X(x))
-        errors.append([np.abs(flow.psi - d[0][0]).max() / np.abs(d[0][0]).max(), np.abs(found[0] - u).max()])
+        velocity = flow.velocity(X(x))
+        errors.append([np.abs(flow.psi - d[0][0]).max() / np.abs(d[0][0]).max(), np.abs(velocity[0] - u).max()])
     orders = np.log2(np.array(errors[:-1]) / errors[1:])
     assert np.max(errors[-1]) < 2e-3
     np.testing.assert_allclose(orders, 2, atol=0.2)
@@ -188,7 +188,7 @@ def p():
 
 
 @pytest.fixture(scope="module")
-def made(p):
+def instances(p):
     return p.instances(range(4), seed=2)
 
 
@@ -205,17 +205,17 @@ def test_lid_law(p):
     assert np.abs(ratio.mean(axis=0)).max() < 0.15
 
 
-def test_input_boundary_values_and_record(p, made):
+def test_input_boundary_values_and_record(p, instances):
     x, y = p.sample(range(4), resolution=33, seed=2, dtype=torch.float64)
     nodes = np.arange(33) / 32
-    a = made["lid"]
+    a = instances["lid"]
     g = nodes**2 * (1 - nodes) ** 2 * sum(a[:, m, None] * np.cos(m * np.pi * nodes) for m in range(5))
     np.testing.assert_allclose(x[:, 0].numpy(), np.repeat(g[:, :, None], 33, axis=2), atol=1e-14)
     np.testing.assert_allclose(y[:, 0, :, -1].numpy(), g, atol=1e-14)
     for edge in (y[:, 0, :, 0], y[:, 0, 0, :-1], y[:, 0, -1, :-1]):
         assert edge.abs().max() < 1e-14
-    assert (made["change"] < 1e-10).all()
-    assert ((made["iterations"] > 2) & (made["iterations"] < 60)).all()
+    assert (instances["change"] < 1e-10).all()
+    assert ((instances["iterations"] > 2) & (instances["iterations"] < 60)).all()
     # no flow through the vertical lines: ∫u dy = 0 at every x, up to the O(h²) errors of scheme and trapezoidal rule
     for fine, bound in ((65, 1.5e-3), (129, 4e-4)):
         weights = np.full(fine, 1 / (fine - 1))
@@ -248,19 +248,19 @@ def test_cell_centres(p):
     assert x.shape == (32, 32)
 
 
-def test_the_same_bits_whatever_the_batch(p, made):
+def test_the_same_bits_whatever_the_batch(p, instances):
     alone, turned = p.instances([3], seed=2), p.instances([3, 0, 2], seed=2, workers=3)
-    for name in made:
-        assert (alone[name][0] == made[name][3]).all()
-        assert (turned[name] == made[name][[3, 0, 2]]).all()
+    for name in instances:
+        assert (alone[name][0] == instances[name][3]).all()
+        assert (turned[name] == instances[name][[3, 0, 2]]).all()
 
 
 def test_through_the_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("QUADNORM_CACHE", str(tmp_path))
     p = problem("cavity", fine=17)
     for _ in range(2):  # made, then read
-        for kept, made in zip(p.dataset([1, 5], 9, seed=2), p.sample([1, 5], 9, seed=2), strict=True):
-            torch.testing.assert_close(kept, made, rtol=1e-5, atol=1e-6)
+        for kept, fresh in zip(p.dataset([1, 5], 9, seed=2), p.sample([1, 5], 9, seed=2), strict=True):
+            torch.testing.assert_close(kept, fresh, rtol=1e-5, atol=1e-6)
 
 
 def test_parameters_are_checked():

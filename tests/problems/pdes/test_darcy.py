@@ -28,13 +28,13 @@ def direct(a):
 
 def test_default_grid_has_two_values_and_a_small_residual():
     p = problem("darcy")
-    made = p.instances(2)
-    assert made["u"].shape == (2, 421, 421)
-    assert made["residual"].max() < 5e-12
-    assert 15 <= made["iterations"].min() <= made["iterations"].max() <= 32
+    drawn = p.instances(2)
+    assert drawn["u"].shape == (2, 421, 421)
+    assert drawn["residual"].max() < 5e-12
+    assert 15 <= drawn["iterations"].min() <= drawn["iterations"].max() <= 32
     x, y = p.sample(2, 421)
     assert set(x.exp().round(decimals=4).unique().tolist()) == {3.0, 12.0}
-    assert torch.equal(y[:, 0], torch.from_numpy(made["u"]).float())
+    assert torch.equal(y[:, 0], torch.from_numpy(drawn["u"]).float())
     assert (y[..., [0, -1], :] == 0).all()
     assert (y[..., [0, -1]] == 0).all()
 

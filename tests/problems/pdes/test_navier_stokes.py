@@ -204,7 +204,7 @@ def short():
 
 
 @pytest.fixture(scope="module")
-def made(short):
+def instances(short):
     return short.instances(range(3), seed=4)
 
 
@@ -233,8 +233,8 @@ def test_initial_law_and_force(short):
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (31, 12), (85, 85), (128, 128), (150, 90)])
-def test_evaluation_is_the_sum_of_waves(short, made, shape):
-    coefficients = made["after"][:1]
+def test_evaluation_is_the_sum_of_waves(short, instances, shape):
+    coefficients = instances["after"][:1]
     k1, k2 = np.arange(-42, 43), np.arange(43)
     left = np.exp(1j * TAU * np.outer(np.arange(shape[0]) / shape[0], k1))
     right = np.exp(1j * TAU * np.outer(k2, np.arange(shape[1]) / shape[1])) * np.where(k2 == 0, 1, 2)[:, None]
@@ -252,12 +252,12 @@ def test_matched_instances(short):
     assert (x - y).norm() > 0.02 * x.norm()
 
 
-def test_the_same_bits_whatever_the_batch(short, made):
+def test_the_same_bits_whatever_the_batch(short, instances):
     alone = short.instances([2], seed=4)
     turned = short.instances([2, 0], seed=4, workers=2)
     for name in ("before", "after", "courant"):
-        assert (alone[name][0] == made[name][2]).all()
-        assert (turned[name] == made[name][[2, 0]]).all()
+        assert (alone[name][0] == instances[name][2]).all()
+        assert (turned[name] == instances[name][[2, 0]]).all()
     assert not (short.initial([0], seed=5) == short.initial([0], seed=4)).all()
 
 
@@ -266,18 +266,18 @@ def test_through_the_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("QUADNORM_CACHE", str(tmp_path))
     p = problem("navier-stokes", start=0.0, horizon=1 / 16)
     for _ in range(2):  # made, then read
-        for kept, made in zip(p.dataset([1, 5], 20, seed=2), p.sample([1, 5], 20, seed=2), strict=True):
-            assert torch.equal(kept, made)
+        for kept, fresh in zip(p.dataset([1, 5], 20, seed=2), p.sample([1, 5], 20, seed=2), strict=True):
+            assert torch.equal(kept, fresh)
 
 
 def test_a_step_too_long_is_halved_and_recorded():
     p = problem("navier-stokes", start=0.0, horizon=1.0, dt=1.0)
-    made = p.instances([0])
-    steps = int(made["steps"][0])
+    drawn = p.instances([0])
+    steps = int(drawn["steps"][0])
     assert steps in (2, 4, 8, 16)
-    assert made["courant"][0] < 1.7
+    assert drawn["courant"][0] < 1.7
     direct = problem("navier-stokes", start=0.0, horizon=1.0, dt=1 / steps).instances([0])
-    assert (direct["after"] == made["after"]).all()
+    assert (direct["after"] == drawn["after"]).all()
     with pytest.raises(RuntimeError, match=r"sample 0 of seed 0 is unstable even with a step of"):
         problem("navier-stokes", start=0.0, horizon=20.0, dt=1.0, forcing=100.0).instances([0])
 

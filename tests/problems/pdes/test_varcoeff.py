@@ -24,9 +24,9 @@ def test_law_of_the_coefficient():
 
 def test_boundary_residual_and_iterations():
     p = problem("varcoeff", fine=65)
-    made = p.instances(4)
-    assert made["residual"].max() < 5e-12
-    assert made["iterations"].max() <= 25
+    drawn = p.instances(4)
+    assert drawn["residual"].max() < 5e-12
+    assert drawn["iterations"].max() <= 25
     _, y = p.sample(4, 33)
     assert (y[..., [0, -1], :] == 0).all()
     assert (y[..., [0, -1]] == 0).all()

@@ -119,8 +119,10 @@ def test_compiled_and_plain_kernels_agree(monkeypatch):
 def test_preconditioners_invert_the_laplacian(n):
     """Up to a factor: the 5-point −Δ of the result, on nodes whose ring is zero, is a multiple of what went in."""
     r = np.random.default_rng(n).standard_normal((n - 2, n - 2)).astype(np.float32)
-    made = [k.precondition(r.copy(), inverse_pivots(n - 2)).astype(np.float64) for k in (NumpyKernels(), kernels())]
-    for z, factor in zip(made, (2 * (n - 1), (n - 1) / 2), strict=True):  # DST-I twice; without its 2, four times less
+    outputs = [k.precondition(r.copy(), inverse_pivots(n - 2)).astype(np.float64) for k in (NumpyKernels(), kernels())]
+    for z, factor in zip(
+        outputs, (2 * (n - 1), (n - 1) / 2), strict=True
+    ):  # DST-I twice; without its 2, four times less
         back = apply(np.ones((n, n)), np.pad(z, 1)) / factor
         assert np.abs(back - r).max() < 2e-4 * np.abs(r).max()
 

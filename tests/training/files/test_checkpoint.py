@@ -35,12 +35,12 @@ def test_every_tensor_comes_back_as_it_was(tmp_path: Path) -> None:
         "shared": base,
     }
     write_checkpoint(tmp_path / "c", tensors, {"a": [1, None, 0.1]})
-    found, info = read_checkpoint(tmp_path / "c")
+    read, info = read_checkpoint(tmp_path / "c")
     assert info == {"a": [1, None, 0.1]}
-    assert found.keys() == tensors.keys()
+    assert read.keys() == tensors.keys()
     for name, t in tensors.items():
-        assert found[name].dtype == t.dtype
-        assert torch.equal(found[name], t.resolve_conj())
+        assert read[name].dtype == t.dtype
+        assert torch.equal(read[name], t.resolve_conj())
 
 
 def test_damage_is_noticed(tmp_path: Path) -> None:

@@ -133,23 +133,23 @@ def test_sizes_and_models():
 
 @pytest.mark.parametrize("loss", ["plain", "weighted"])
 def test_from_config_to_errors(tmp_path: Path, loss):
-    made = config(loss=loss)
-    result = train(made, tmp_path, progress=False)
+    tiny_config = config(loss=loss)
+    result = train(tiny_config, tmp_path, progress=False)
     assert result.epochs == 2
     assert result.history[0]["val_weighted"] != result.history[0]["val"]
     model, _ = load_model(tmp_path)
     assert isinstance(model, OnPoints)
-    found = evaluate(tmp_path)
-    assert [e.grid for e in found.grids] == [6, 9]
-    x, y = samples(made, "test", [9])[9]
+    evaluation = evaluate(tmp_path)
+    assert [e.grid for e in evaluation.grids] == [6, 9]
+    x, y = samples(tiny_config, "test", [9])[9]
     with torch.no_grad():
         gap = (model(x) - y).double()
     by_hand = ((x[:, 0] * gap[:, 0] ** 2).sum(1) / (x[:, 0] * y[:, 0] ** 2).sum(1)).sqrt()
-    assert found[9].weighted == pytest.approx(by_hand.tolist(), rel=1e-5)
-    assert found[9].plain != pytest.approx(by_hand.tolist(), rel=1e-3)
+    assert evaluation[9].weighted == pytest.approx(by_hand.tolist(), rel=1e-5)
+    assert evaluation[9].plain != pytest.approx(by_hand.tolist(), rel=1e-3)
     with pytest.raises(ValueError, match="no grid to resample"):
-        evaluate_model(model, made, [6], how="bicubic", source=9)
-    assert evaluate(tmp_path, [9], view={"mesh": "boundary"})[9].plain != found[9].plain
+        evaluate_model(model, tiny_config, [6], how="bicubic", source=9)
+    assert evaluate(tmp_path, [9], view={"mesh": "boundary"})[9].plain != evaluation[9].plain
     with pytest.raises(ValueError, match="unknown way to look at the same instances 'modes'"):
         evaluate(tmp_path, [9], view={"modes": 3})
     with pytest.raises(ValueError, match="trained on meshes"):

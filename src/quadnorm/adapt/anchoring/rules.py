@@ -10,7 +10,6 @@ from torch import nn
 
 from quadnorm.adapt.anchoring import torch_modules as ours
 from quadnorm.adapt.anchoring.calls import PICKED
-from quadnorm.adapt.anchoring.mixture import Mixture
 from quadnorm.adapt.anchoring.registry import RULES, Outcome, Place, anchored, left, unchanged
 from quadnorm.measures import Anchored, Blend, Grid, Measure
 from quadnorm.measures.axes import RuleAxis
@@ -31,11 +30,10 @@ def anchored_measure(measure: Measure, place: Place) -> Measure | Outcome:
         if measure == place.measure:
             return measure
         return left(f"is anchored already, at {'×'.join(map(str, measure.anchor))}")
-    if isinstance(measure, Mixture):
-        return left("is anchored already")
     if isinstance(measure, Blend):
-        wrong = _misplaced(measure.quadrature, place)
-        return wrong or Mixture(measure.alpha, place.measure, measure.quadrature)
+        if measure.counting is not None:
+            return left("is anchored already")
+        return _misplaced(measure.quadrature, place) or Blend(measure.alpha, measure.quadrature, place.measure)
     if isinstance(measure, Grid):
         return _misplaced(measure, place) or measure
     return left(f"{measure!r} belongs to one discretization; set the module's measure for each new one")
@@ -67,10 +65,8 @@ def own_measure(module: Any, place: Place) -> Outcome:
         return unchanged(f"{before!r} is {what}; it does not move with the resolution beyond O(h²)")
     if isinstance(module, SpectralConv) and module.kernel == "quadrature" and module.period is None:
         module.period = (1.0,) * len(module.modes.kept)  # an anchored measure would bring the FFT's period along
-    logit = module._parameters.get("alpha_logit")
     module.measure = after
-    frozen = "; its learned α no longer learns" if isinstance(after, Mixture) and logit is not None else ""
-    return anchored(module, f"{before!r} → {after!r}{frozen}")
+    return anchored(module, f"{before!r} → {after!r}")
 
 
 # --- PyTorch's norms and pools ---------------------------------------------------------------------------------------

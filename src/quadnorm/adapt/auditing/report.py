@@ -129,7 +129,7 @@ class Audit:
         return {way: self._order(values) for way, values in self.totals.items()}
 
     def _order(self, values: list[float]) -> float | None:
-        """The p that fits the discrepancies best to |h0^p − h^p|, by bisection on the ratio of the last to the first."""
+        """The p for which |h0^p − h^p| fits best, by bisection on the ratio of the last discrepancy to the first."""
         h0 = self.spacings[0]
         pairs = [(h, v) for h, v in zip(self.spacings[1:], values[1:], strict=True) if v > self.floor and h != h0]
         if len({h for h, _ in pairs}) < 2:

@@ -18,7 +18,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "padding": (0.0, 8.0),
     "period": (1e-6, 1e6),
 }
-_WORDS = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
+_KIND_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
 
 
 def check_params(make: Callable[..., Any], params: Mapping[str, Any]) -> None:
@@ -33,7 +33,7 @@ def check_params(make: Callable[..., Any], params: Mapping[str, Any]) -> None:
     for name, value in params.items():
         hint = hints.get(name, Any)
         kinds = get_args(hint) or (hint,)
-        scalars = [kind for kind in _WORDS if kind in kinds]
+        scalars = [kind for kind in _KIND_NAMES if kind in kinds]
         if Any in kinds or not scalars:
             continue
         several = any(get_origin(kind) is not None and issubclass(get_origin(kind), Sequence) for kind in kinds)
@@ -43,7 +43,7 @@ def check_params(make: Callable[..., Any], params: Mapping[str, Any]) -> None:
         if not all(any(_fits(v, kind, name) for kind in scalars) for v in values):
             low, high = RANGES.get(name, (-math.inf, math.inf))
             limits = f" between {low:g} and {high:g}" if name in RANGES else ""
-            raise ValueError(f"{name} must be {' or '.join(_WORDS[k] for k in scalars)}{limits}, got {value!r}")
+            raise ValueError(f"{name} must be {' or '.join(_KIND_NAMES[k] for k in scalars)}{limits}, got {value!r}")
 
 
 def _fits(value: Any, kind: type, name: str) -> bool:

@@ -47,9 +47,9 @@ def desk(tmp_path, name, error):
 )
 def test_an_improvement_is_judged_by_size_and_interval(tmp_path, quad, verdict):
     library = desk(tmp_path, "extreme-crossres", lambda m, n, e: quad if m == "QuadNorm" else 10.0)
-    found = cases.better("extreme-crossres", "fno", 256, 35.4)(library)
-    assert found.verdict == verdict
-    assert "desk, 3 seeds" in found.budget
+    evidence = cases.better("extreme-crossres", "fno", 256, 35.4)(library)
+    assert evidence.verdict == verdict
+    assert "desk, 3 seeds" in evidence.budget
 
 
 def test_one_seed_is_never_more_than_partly(tmp_path):
@@ -62,9 +62,9 @@ def test_one_seed_is_never_more_than_partly(tmp_path):
 
 def test_a_diverged_run_does_not_support_a_claim(tmp_path):
     library = desk(tmp_path, "extreme-crossres", lambda m, n, e: nan if m == "QuadNorm" else 10.0)
-    found = cases.better("extreme-crossres", "fno", 256, 35.4)(library)
-    assert found.verdict == CONTRADICTED
-    assert "no finite error" in found.measured
+    evidence = cases.better("extreme-crossres", "fno", 256, 35.4)(library)
+    assert evidence.verdict == CONTRADICTED
+    assert "no finite error" in evidence.measured
 
 
 def test_best_counts_the_papers_methods_only(tmp_path):
@@ -72,8 +72,8 @@ def test_best_counts_the_papers_methods_only(tmp_path):
     library = desk(tmp_path / "a", "extreme-crossres", lambda m, n, e: order.get(m, 9.0))
     assert cases.best("extreme-crossres", "fno", (64, 128, 256))(library).verdict == REPRODUCED
     library = desk(tmp_path / "b", "extreme-crossres", lambda m, n, e: 5.0 if (m == "QuadNorm") == (n > 100) else 9.0)
-    found = cases.best("extreme-crossres", "fno", (64, 128, 256))(library)
-    assert (found.verdict, found.measured.split(";")[0]) == (PARTLY, "best at 2 of 3 grids")
+    evidence = cases.best("extreme-crossres", "fno", (64, 128, 256))(library)
+    assert (evidence.verdict, evidence.measured.split(";")[0]) == (PARTLY, "best at 2 of 3 grids")
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,9 @@ def test_two_uses_of_one_model(tmp_path, anchored, verdict):
 @pytest.mark.parametrize(("far", "verdict"), [(13.8, REPRODUCED), (11.0, PARTLY), (10.0, CONTRADICTED)])
 def test_a_rise_of_so_many_per_cent(tmp_path, far, verdict):
     library = desk(tmp_path, "real-darcy", lambda m, n, e: far if n > 16 else 10.0)
-    found = cases.rises_by("real-darcy", "transolver", 64, 256, "LayerNorm", 38)(library)
-    assert found.verdict == verdict
-    assert found.measured.startswith(f"{10 * (far - 10):+.0f} %".replace("-", "−"))
+    evidence = cases.rises_by("real-darcy", "transolver", 64, 256, "LayerNorm", 38)(library)
+    assert evidence.verdict == verdict
+    assert evidence.measured.startswith(f"{10 * (far - 10):+.0f} %".replace("-", "−"))
 
 
 @pytest.mark.parametrize(
@@ -142,9 +142,9 @@ def test_a_rise_of_so_many_per_cent(tmp_path, far, verdict):
 def test_effect_sizes_are_judged_by_their_class(tmp_path, blend, verdict):
     """σ is about 0.06 of a mean of 10 here: d = 0.5/0.06 is large, 0.03/0.06 medium, 0 negligible."""
     library = desk(tmp_path, "extreme-crossres", lambda m, n, e: blend if m == "BlendQuadNorm" else 10.0)
-    found = cases.effect_size("extreme-crossres", "fno", 256, 1.02, "BlendQuadNorm")(library)
-    assert found.verdict == verdict
-    assert found.measured.startswith("d = ")
+    evidence = cases.effect_size("extreme-crossres", "fno", 256, 1.02, "BlendQuadNorm")(library)
+    assert evidence.verdict == verdict
+    assert evidence.measured.startswith("d = ")
 
 
 def seeded(tmp_path, name, errors):
@@ -160,9 +160,9 @@ def test_spread_over_seeds(tmp_path, spread, verdict):
     library = seeded(
         tmp_path, "transolver-helmholtz", {"LayerNorm": [14 + v for v in z], "QuadNorm": [14 + spread * v for v in z]}
     )
-    found = cases.steadier("transolver-helmholtz", "main", 64, (0.60, 1.21))(library)
-    assert found.verdict == verdict
-    assert found.measured.startswith(f"{spread * 1.009:.2f} against 1.01")  # √(Σ(k − 4.5)²/9)/3 = 3.03/3
+    evidence = cases.steadier("transolver-helmholtz", "main", 64, (0.60, 1.21))(library)
+    assert evidence.verdict == verdict
+    assert evidence.measured.startswith(f"{spread * 1.009:.2f} against 1.01")  # √(Σ(k − 4.5)²/9)/3 = 3.03/3
 
 
 def test_the_least_degradation_is_sought_among_the_papers_methods(tmp_path):
@@ -178,21 +178,21 @@ def test_the_least_degradation_is_sought_among_the_papers_methods(tmp_path):
 @pytest.mark.parametrize(("won", "verdict"), [(7, REPRODUCED), (5, PARTLY), (3, CONTRADICTED)])
 def test_seeds_that_favour_a_method(tmp_path, won, verdict):
     errors = {"LayerNorm": [10.0] * 10, "QuadNorm": [9.0] * won + [11.0] * (10 - won)}
-    found = cases.wins_most_seeds("transolver-helmholtz", "main", 128, (7, 10))(
+    evidence = cases.wins_most_seeds("transolver-helmholtz", "main", 128, (7, 10))(
         seeded(tmp_path, "transolver-helmholtz", errors)
     )
-    assert (found.verdict, found.measured) == (verdict, f"{won} of 10 seeds")
+    assert (evidence.verdict, evidence.measured) == (verdict, f"{won} of 10 seeds")
 
 
 @pytest.mark.parametrize(("alpha", "verdict"), [(0.35, REPRODUCED), (0.43, PARTLY), (0.7, CONTRADICTED)])
 def test_the_learned_blend_is_read_from_the_records(tmp_path, alpha, verdict):
     s = study("learnable-baselines").at("desk")
     write_records(s, tmp_path, alpha={"blocks.0.norm": alpha - 0.02, "blocks.1.norm": alpha + 0.02})
-    found = cases.learned_alpha("learnable-baselines", "main", "BlendQuadNorm, learned α", 0.3, 0.4)(
+    evidence = cases.learned_alpha("learnable-baselines", "main", "BlendQuadNorm, learned α", 0.3, 0.4)(
         Library([tmp_path])
     )
-    assert found.verdict == verdict
-    assert f"layers from {alpha - 0.02:.2f} to {alpha + 0.02:.2f}" in found.measured
+    assert evidence.verdict == verdict
+    assert f"layers from {alpha - 0.02:.2f} to {alpha + 0.02:.2f}" in evidence.measured
 
 
 def test_factors_of_bias_need_no_records():
@@ -204,8 +204,8 @@ def test_factors_of_bias_need_no_records():
     w[:-1] += np.diff(x) / 2
     f, exact = np.sin(np.pi * x), 4 / np.pi**2
     wanted = abs(f.mean() ** 2 - exact) / abs((w @ f) ** 2 - exact)
-    found = cases.bias_factor("chebyshev", 200)(Library([]))
-    assert (found.verdict, found.measured) == (REPRODUCED, f"divided by {wanted:.0f} at 64²")
+    evidence = cases.bias_factor("chebyshev", 200)(Library([]))
+    assert (evidence.verdict, evidence.measured) == (REPRODUCED, f"divided by {wanted:.0f} at 64²")
     assert cases.bias_factor("boundary-refined", 1500)(Library([])).verdict == PARTLY
     assert cases.bias_factor("even", 1500)(Library([])).verdict == CONTRADICTED
 
@@ -217,9 +217,9 @@ def test_the_best_is_sought_on_equal_seeds(tmp_path):
         s, tmp_path, lambda run, e, n: {"LayerNorm": 6.0 if run.seed == 0 else 0.1}.get(run.method.label, 5.0),
         keep=lambda run: run.seed == 0 or run.method.label == "LayerNorm",
     )  # fmt: skip
-    found = cases.best("extreme-crossres", "fno", (256,), "QuadNorm")(Library([tmp_path]))
-    assert "LayerNorm" not in found.measured
-    assert "1 seed" in found.budget
+    evidence = cases.best("extreme-crossres", "fno", (256,), "QuadNorm")(Library([tmp_path]))
+    assert "LayerNorm" not in evidence.measured
+    assert "1 seed" in evidence.budget
 
 
 def test_the_whole_ledger_is_reproduced_by_the_papers_own_numbers(tmp_path):
@@ -272,7 +272,7 @@ def test_the_ledger_refers_to_what_exists():
 
 def test_one_setting_has_the_printed_errors_that_the_remark_names():
     """The same run of the catalog, under the labels of several tables of the paper."""
-    said = CONTRADICTIONS["numbers differ"]
+    statement = CONTRADICTIONS["numbers differ"]
     for names, problem, grid, wanted in (
         (("galerkin-poisson-10seed", "galerkin-2xgap", "alpha-matrix"), "poisson", 64, "6.10, 11.04 and 24.26 %"),
         (("transolver-helmholtz", "alpha-matrix", "transolver-helmholtz-4x"), "helmholtz", 128, "14.02, 8.32 and 6.39"),
@@ -288,7 +288,7 @@ def test_one_setting_has_the_printed_errors_that_the_remark_names():
             printed.append(f"{run.variant.printed()['LayerNorm', grid].value:.2f}")
         assert len(keys) == 1
         assert f"{printed[0]}, {printed[1]} and {printed[2]}" in wanted
-        assert " ".join(wanted.split()) in said
+        assert " ".join(wanted.split()) in statement
 
 
 def test_cases_that_disagree_make_partly_and_those_not_run_do_not_count():
@@ -327,19 +327,19 @@ def test_changes_between_two_sets_of_records(tmp_path):
         lambda run, e, n: base(run, e, n) * now.get(run.method.label, 1.0) * (1 + 0.002 * noise(run.seed, n)),
         keep=lambda run: run.method.label in (*now, "None"),
     )
-    found = changes(Library([tmp_path / "new"]), Library([tmp_path / "old"]))
-    mine = {c.method: c.kind for c in found if c.study == "extreme-crossres"}
+    changed = changes(Library([tmp_path / "new"]), Library([tmp_path / "old"]))
+    mine = {c.method: c.kind for c in changed if c.study == "extreme-crossres"}
     assert mine == {
         "LayerNorm": "worse", "QuadNorm": "better", "GroupNorm": "same",
         "RMSNorm": "failed", "InstanceNorm": "lost", "None": "new",
     }  # fmt: skip
-    table = changes_table(found)
+    table = changes_table(changed)
     assert table.panels[0].rows[0][0].text == "worse"
     assert "stayed the same" in table.notes[0]
 
 
 def test_a_set_against_itself_has_no_changes(tmp_path):
     write_records(study("demo").at("desk"), tmp_path)
-    found = changes(Library([tmp_path]), Library([tmp_path]))
-    assert found
-    assert {c.kind for c in found} == {"same"}
+    changed = changes(Library([tmp_path]), Library([tmp_path]))
+    assert changed
+    assert {c.kind for c in changed} == {"same"}

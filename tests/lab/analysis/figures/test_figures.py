@@ -40,10 +40,10 @@ def drawn(library):
 
 
 def test_every_figure_can_be_drawn_and_saved(drawn, tmp_path):
-    made = [path for name, figure in drawn.items() for path in save(figure, tmp_path / name)]
-    assert {p.stem for p in made} == set(figure_names())
-    assert {p.suffix for p in made} == {".svg", ".png"}
-    for path in made:
+    paths = [path for name, figure in drawn.items() for path in save(figure, tmp_path / name)]
+    assert {p.stem for p in paths} == set(figure_names())
+    assert {p.suffix for p in paths} == {".svg", ".png"}
+    for path in paths:
         assert path.stat().st_size > 2000
         if path.suffix == ".svg":
             ET.parse(path)
@@ -71,8 +71,8 @@ def test_figures_of_records_need_records(tmp_path, monkeypatch):
     library = Library([tmp_path])
     assert all(d.draw(library) is None for d in DRAWINGS if d.needs)
     monkeypatch.setattr(figures, "DRAWINGS", (drawing("transfer"), drawing("nonuniform-bias")))
-    made, missing = save_figures(library, tmp_path)
-    assert [p.name for p in made] == ["nonuniform-bias.svg", "nonuniform-bias.png"]
+    saved, missing = save_figures(library, tmp_path)
+    assert [p.name for p in saved] == ["nonuniform-bias.svg", "nonuniform-bias.png"]
     assert set(missing) == {"transfer"}
     assert missing["transfer"].endswith("quadnorm study run anchored-crossres --preset desk")
 
@@ -140,8 +140,8 @@ def test_slopes_are_beside_the_lines(library, drawn):
     (legend,) = figure.legends
     assert not legend.get_window_extent().overlaps(figure.axes[0].get_window_extent())
     methods = library.results("anchored-crossres").study.variants[0].methods
-    words = [text.get_text().rsplit(":", 1)[0] for text in legend.get_texts()]
-    assert words == [m.label + use for m in methods for use in ("", ", anchored")]
+    labels = [text.get_text().rsplit(":", 1)[0] for text in legend.get_texts()]
+    assert labels == [m.label + use for m in methods for use in ("", ", anchored")]
 
 
 def test_fields_need_what_a_run_stores(tmp_path):

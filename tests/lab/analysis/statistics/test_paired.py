@@ -262,8 +262,8 @@ def test_the_paired_test_is_scipys(a, level):
     b = a[::-1] * 1.1 + np.arange(a.size) % 3
     reference = stats.ttest_rel(a, b)
     assume(np.ptp(a - b) > 1e-6)
-    found = paired_t(a, b, level)
+    comparison = paired_t(a, b, level)
     low, high = reference.confidence_interval(level)
-    assert [found.t, found.p, found.low, found.high] == pytest.approx(
+    assert [comparison.t, comparison.p, comparison.low, comparison.high] == pytest.approx(
         [reference.statistic, reference.pvalue, low, high], rel=1e-9, abs=1e-12
     )

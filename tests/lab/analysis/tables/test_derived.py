@@ -47,11 +47,11 @@ def test_every_table_of_the_paper_is_rebuilt():
 
 def gains(table, column):
     """(measured, printed) of every row, in per cent."""
-    found = []
+    pairs = []
     for panel in table.panels:
         k = next(j for j, head in enumerate(panel.columns) if head.strip().startswith(column))
-        found += [(row[k].value, row[k].paper.value) for row in panel.rows if row[k].kind == "value" and row[k].paper]
-    return np.array(found)
+        pairs += [(row[k].value, row[k].paper.value) for row in panel.rows if row[k].kind == "value" and row[k].paper]
+    return np.array(pairs)
 
 
 # The studies' errors are printed to two digits, so improvements follow from them to about 0.2.
@@ -68,18 +68,18 @@ def gains(table, column):
     ],
 )
 def test_improvements_are_the_printed_ones(library, name, column, rows, within):
-    found = gains(derived_table(name, library(name)), column)
-    known = ~np.isnan(found).any(axis=1)
+    pairs = gains(derived_table(name, library(name)), column)
+    known = ~np.isnan(pairs).any(axis=1)
     assert known.sum() >= rows
-    assert np.abs(found[known, 0] - found[known, 1]).max() <= within
+    assert np.abs(pairs[known, 0] - pairs[known, 1]).max() <= within
 
 
 def test_degradation_and_its_ratio_are_the_printed_ones(library):
     table = derived_table("error-decomp", library("error-decomp"))
     for column, within in (("Degradation", 0.011), ("Baseline ratio", 0.011)):
-        found = gains(table, column)
-        assert len(found) == 8
-        assert np.abs(found[:, 0] - found[:, 1]).max() <= within
+        pairs = gains(table, column)
+        assert len(pairs) == 8
+        assert np.abs(pairs[:, 0] - pairs[:, 1]).max() <= within
 
 
 def test_key_results_give_ranges_and_sequences(library):

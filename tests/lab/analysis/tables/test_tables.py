@@ -205,8 +205,8 @@ def test_the_library_takes_the_fullest_preset_and_every_seed_that_was_run(tmp_pa
     assert Library([tmp_path]).results("demo").study.preset == "smoke"
     more = replace(study("demo").at("desk"), seeds=(0, 2))  # the preset plans seed 0 alone
     write_records(more, tmp_path)
-    found = Library([tmp_path]).results("demo")
-    assert (found.study.preset, found.study.seeds) == ("desk", (0, 2))
+    results = Library([tmp_path]).results("demo")
+    assert (results.study.preset, results.study.seeds) == ("desk", (0, 2))
 
 
 NASTY = '<script>alert(1)</script> & "x" | _a_ \\ $5 {b} #1 ~ ^ %'
@@ -233,11 +233,11 @@ def nasty_table(tmp_path) -> Table:
 
 def test_html_escapes_every_name(tmp_path):
     parser = Tags()
-    made = nasty_table(tmp_path).html()
-    parser.feed(made)
+    page = nasty_table(tmp_path).html()
+    parser.feed(page)
     assert "script" not in parser.seen
     assert NASTY in parser.text
-    assert "<script" not in made
+    assert "<script" not in page
 
 
 def test_markdown_latex_and_terminal_escape_every_name(tmp_path):
@@ -284,8 +284,8 @@ def test_latex_is_balanced_and_has_the_right_number_of_columns(tmp_path):
 
 def test_html_has_a_cell_for_every_column_and_sort_keys(tmp_path):
     write_records(small_study(), tmp_path, known)
-    made = study_table(small_study(), tmp_path).html()
-    body = made.split("<tbody>")[1].split("</tbody>")[0]
+    page = study_table(small_study(), tmp_path).html()
+    body = page.split("<tbody>")[1].split("</tbody>")[0]
     rows = body.split("</tr>")[:-1]
     assert {row.count("data-key=") for row in rows} == {len(study_table(small_study(), tmp_path).panels[0].columns)}
     assert 'data-key="6.1333333333333' in body

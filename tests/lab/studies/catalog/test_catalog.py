@@ -269,8 +269,8 @@ def test_studies_travel_between_processes():
 def test_the_catalog_needs_neither_torch_nor_numpy():
     code = "import sys, quadnorm.lab.studies as s; s.study('tost').at('desk'); "
     code += "print({'torch', 'numpy'} & set(sys.modules))"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
-    assert told == "set()"
+    imported = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    assert imported == "set()"
 
 
 # --- the estimate ----------------------------------------------------------------------------------------------------

@@ -72,9 +72,9 @@ def test_errors_of_a_perfect_and_of_a_zero_model(tiny):
     config = TrainConfig(**next(iter(tasks_of(tiny).values())).config)
     p = problem_of(config)
     for e in MESH.evaluations:
-        found = errors_of(Known(p, config, e, zero=True), config, e, 9)
-        assert found["plain"] == pytest.approx([1.0] * 4)
-        assert found["weighted"] == pytest.approx([1.0] * 4)
+        errors = errors_of(Known(p, config, e, zero=True), config, e, 9)
+        assert errors["plain"] == pytest.approx([1.0] * 4)
+        assert errors["weighted"] == pytest.approx([1.0] * 4)
         if e.route == "direct":
             assert max(errors_of(Known(p, config, e), config, e, 9)["weighted"]) == 0
 

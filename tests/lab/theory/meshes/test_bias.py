@@ -47,15 +47,15 @@ def test_errors_are_those_of_sums_written_out():
     u = np.exp(points[:, 0] + points[:, 1])
     mean, square = (math.e - 1) ** 2, ((math.e**2 - 1) / 2) ** 2
     variance = square - mean**2
-    found = bias(points, w, field, eps=1e-3)
-    for errors, p in ((found.counting, np.full(50, 1 / 50)), (found.quadrature, w / w.sum())):
+    measured = bias(points, w, field, eps=1e-3)
+    for errors, p in ((measured.counting, np.full(50, 1 / 50)), (measured.quadrature, w / w.sum())):
         m = sum(p[i] * u[i] for i in range(50))
         v = sum(p[i] * (u[i] - m) ** 2 for i in range(50))
         assert errors.mean == pytest.approx(abs(m - mean) / math.sqrt(variance))
         assert errors.variance == pytest.approx(abs(v - variance) / variance)
         gap = (u - m) / math.sqrt(v + 1e-3) - (u - mean) / math.sqrt(variance + 1e-3)
         assert errors.output == pytest.approx(abs(gap).max())
-    assert found.effective == pytest.approx(w.sum() ** 2 / (w**2).sum())
+    assert measured.effective == pytest.approx(w.sum() ** 2 / (w**2).sum())
 
 
 def test_the_output_is_the_layers():
@@ -148,8 +148,8 @@ def test_a_sweep_groups_meshes_of_one_spacing():
     """Root mean square over draws; h from the number of points where it is not given."""
     f = ExactField("ramp", lambda p: p[:, 0], 1 / 2, 1 / 3)
     shifts = (0.03, 0.04)
-    found = sweep(((np.array([[0.25 + s], [0.75 + s]]), np.ones(2)) for s in shifts), f, "two")
-    assert found.h == (0.5,)
+    swept = sweep(((np.array([[0.25 + s], [0.75 + s]]), np.ones(2)) for s in shifts), f, "two")
+    assert swept.h == (0.5,)
     rms = math.sqrt((0.03**2 + 0.04**2) / 2) / math.sqrt(1 / 12)
-    assert found.errors("counting")[0] == pytest.approx(rms)
-    assert found.series("counting").name == "two, mean, counting"
+    assert swept.errors("counting")[0] == pytest.approx(rms)
+    assert swept.series("counting").name == "two, mean, counting"

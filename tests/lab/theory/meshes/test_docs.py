@@ -40,8 +40,12 @@ def test_the_table_of_strengths_is_what_is_measured():
     assert [float(row[0]) for row in table] == list(STRENGTHS)
     for row in table:
         strength = float(row[0])
-        found = at(64, strength)
-        shown = [found.counting.mean, found.quadrature.mean, *(found.factor(q) for q in ("mean", "variance", "output"))]
+        measured = at(64, strength)
+        shown = [
+            measured.counting.mean,
+            measured.quadrature.mean,
+            *(measured.factor(q) for q in ("mean", "variance", "output")),
+        ]
         assert [float(cell) for cell in row[2:7]] == pytest.approx(shown, rel=0.02)
         assert float(row[1]) == pytest.approx(np.cosh(strength) ** 2, rel=0.01)
         assert (not row[7] and strength == 0) or abs(int(row[7]) - size_for(1500, strength)) <= 1
@@ -56,22 +60,22 @@ def test_the_table_of_families_has_all_of_them_and_the_right_orders():
         orders = [float(v) for v in row[2].split(",")]
         assert all(family.quadrature[0] <= v <= family.quadrature[1] for v in orders)
     for name in ("even", "chebyshev", "latlon"):
-        found = FAMILIES[name].sweep()
+        swept = FAMILIES[name].sweep()
         (row,) = (r for r in table if r[0].startswith(f"{name}:"))
         assert [float(v) for v in row[5].split(",")] == pytest.approx(
-            [found.factors(q)[-1] for q in ("mean", "variance", "output")], rel=0.01
+            [swept.factors(q)[-1] for q in ("mean", "variance", "output")], rel=0.01
         )
-        assert int(row[4]) == found.biases[-1][0].samples
+        assert int(row[4]) == swept.biases[-1][0].samples
 
 
 def test_the_mechanisms_numbers_are_what_is_measured():
-    made = mechanism()
-    strip = made.strip()
+    scales = mechanism()
+    strip = scales.strip()
     for number in (
-        f"{made.equal:.3f}",
-        f"{made.volumes:.4f}",
-        f"{made.exact:.4f}",
-        f"+{made.difference[strip].sum():.3f}",
-        f"−{-made.difference[~strip].sum():.3f}",
+        f"{scales.equal:.3f}",
+        f"{scales.volumes:.4f}",
+        f"{scales.exact:.4f}",
+        f"+{scales.difference[strip].sum():.3f}",
+        f"−{-scales.difference[~strip].sum():.3f}",
     ):
         assert number in SECTION

@@ -31,9 +31,9 @@ def ramp(dim):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_samples_lie_in_the_domain_and_weights_fill_it(name):
-    made = FAMILIES[name].meshes(FAMILIES[name].sizes[0])
-    assert len(made) == FAMILIES[name].draws
-    for points, weights, h in made:
+    meshes = FAMILIES[name].meshes(FAMILIES[name].sizes[0])
+    assert len(meshes) == FAMILIES[name].draws
+    for points, weights, h in meshes:
         assert weights.shape == (len(points),)
         assert weights.min() > 0
         assert weights.sum() == pytest.approx(1, abs=1e-10)  # area of the square, the cube; the whole of the sphere
@@ -57,9 +57,9 @@ def test_a_family_is_the_same_in_every_run_and_its_draws_differ(name):
 def test_equal_weights_fail_every_order(name, equal_weights):  # noqa: F811
     """The mutation: with equal weights for the mesh's own, mean and output leave the range of their orders."""
     f = replace(FAMILIES[name], draws=min(FAMILIES[name].draws, 2))
-    found = f.sweep()
-    assert found.errors("quadrature") == pytest.approx(found.errors("counting"), rel=1e-9)
-    series = {s.name.split(", ", 1)[1]: s for s in f.series(found)}
+    swept = f.sweep()
+    assert swept.errors("quadrature") == pytest.approx(swept.errors("counting"), rel=1e-9)
+    series = {s.name.split(", ", 1)[1]: s for s in f.series(swept)}
     for quantity in ("mean", "output"):
         order = series[f"{quantity}, quadrature"].checks()[0]
         assert not order.holds
@@ -121,10 +121,10 @@ def test_an_even_grid_errs_as_sums_of_sines_do():
     n = 65
     total = 1 / np.tan(np.pi / (2 * (n - 1)))
     field, even = box_field("sines", 2), np.linspace(0, 1, n)
-    found = bias(*tensor(even, even)[:2], field)
+    measured = bias(*tensor(even, even)[:2], field)
     sigma = np.sqrt(1 / 4 - (2 / np.pi) ** 4)
-    assert found.counting.mean == pytest.approx(abs((total / n) ** 2 - 4 / np.pi**2) / sigma, rel=1e-9)
-    assert found.quadrature.mean == pytest.approx(abs((total / (n - 1)) ** 2 - 4 / np.pi**2) / sigma, rel=1e-6)
+    assert measured.counting.mean == pytest.approx(abs((total / n) ** 2 - 4 / np.pi**2) / sigma, rel=1e-9)
+    assert measured.quadrature.mean == pytest.approx(abs((total / (n - 1)) ** 2 - 4 / np.pi**2) / sigma, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["chebyshev", "graded"])
@@ -134,9 +134,9 @@ def test_equal_weights_tend_to_the_integral_over_the_parameter(name):
 
     limit = {"chebyshev": j0(np.pi / 2), "graded": fresnel(np.sqrt(2))[0] / np.sqrt(2)}[name] ** 2
     nodes = {"chebyshev": chebyshev, "graded": graded}[name](1501)
-    found = bias(*tensor(nodes, nodes)[:2], box_field("sines", 2))
+    measured = bias(*tensor(nodes, nodes)[:2], box_field("sines", 2))
     sigma = np.sqrt(1 / 4 - (2 / np.pi) ** 4)
-    assert found.counting.mean == pytest.approx((4 / np.pi**2 - limit) / sigma, rel=3e-3)
+    assert measured.counting.mean == pytest.approx((4 / np.pi**2 - limit) / sigma, rel=3e-3)
 
 
 @pytest.mark.parametrize("name", ["even", "graded", "chebyshev", "boundary-refined"])
@@ -155,8 +155,8 @@ def test_control_volumes_err_by_the_integral_of_cubed_spacings(name):
     }[name]
     one = np.mean(slope**3 * np.pi**2 * np.sin(np.pi * x)) / 12
     constant = 2 * (2 / np.pi) * one / np.sqrt(1 / 4 - (2 / np.pi) ** 4)
-    found = family(name).sweep()
-    assert found.errors("quadrature")[-1] / found.h[-1] ** 2 == pytest.approx(constant, rel=0.01)
+    swept = family(name).sweep()
+    assert swept.errors("quadrature")[-1] / swept.h[-1] ** 2 == pytest.approx(constant, rel=0.01)
 
 
 @settings(max_examples=15, deadline=None)
@@ -217,8 +217,8 @@ def test_voronoi_weights_of_a_cloud_are_areas_of_nearest_points():
 @pytest.mark.parametrize("n", [9, 33])
 def test_equal_weights_count_the_poles(n):
     """Σ sin²φ over n even latitudes with poles is (n+1)/2, so equal weights give z² the mean (n+1)/(2n), not 1/3."""
-    found = bias(*latlon(n)[:2], sphere_field())
-    assert found.counting.mean == pytest.approx(((n + 1) / (2 * n) - 1 / 3) / np.sqrt(3 / 5 - 1 / 9), rel=1e-10)
+    measured = bias(*latlon(n)[:2], sphere_field())
+    assert measured.counting.mean == pytest.approx(((n + 1) / (2 * n) - 1 / 3) / np.sqrt(3 / 5 - 1 / 9), rel=1e-10)
 
 
 def test_bands_of_the_sphere_have_their_areas():

@@ -12,46 +12,46 @@ def nodes(n, b):
 
 
 def test_parts_are_those_of_the_formula():
-    made, x = mechanism(16, 2.0), nodes(16, 2.0)
+    measured, x = mechanism(16, 2.0), nodes(16, 2.0)
     gaps = np.diff(x)
     w = np.concatenate([[gaps[0]], gaps[1:] + gaps[:-1], [gaps[-1]]]) / 2
     u = np.sin(np.pi * x)
-    assert np.allclose(made.nodes, x)
-    assert np.allclose(np.diff(made.edges), w)
-    assert np.allclose(made.volume, np.outer(w, w))
-    assert np.allclose(made.field, np.outer(u, u), atol=1e-15)
-    assert np.allclose(made.mismatch, 1 / 256 - np.outer(w, w))
-    assert made.equal == pytest.approx(np.outer(u, u).mean())
-    assert made.volumes == pytest.approx((w @ u) ** 2)
+    assert np.allclose(measured.nodes, x)
+    assert np.allclose(np.diff(measured.edges), w)
+    assert np.allclose(measured.volume, np.outer(w, w))
+    assert np.allclose(measured.field, np.outer(u, u), atol=1e-15)
+    assert np.allclose(measured.mismatch, 1 / 256 - np.outer(w, w))
+    assert measured.equal == pytest.approx(np.outer(u, u).mean())
+    assert measured.volumes == pytest.approx((w @ u) ** 2)
 
 
 @pytest.mark.parametrize(("n", "strength"), [(9, 0.5), (64, 2.0), (33, 4.0)])
 def test_contributions_add_up(n, strength):
-    made = mechanism(n, strength)
-    assert made.volume.sum() == pytest.approx(1, abs=1e-12)
-    assert made.mismatch.sum() == pytest.approx(0, abs=1e-12)
-    assert made.difference.sum() == pytest.approx(made.equal - made.volumes, abs=1e-12)
-    assert np.allclose(made.difference, made.equal_shares - made.volume_shares, atol=1e-15)
+    measured = mechanism(n, strength)
+    assert measured.volume.sum() == pytest.approx(1, abs=1e-12)
+    assert measured.mismatch.sum() == pytest.approx(0, abs=1e-12)
+    assert measured.difference.sum() == pytest.approx(measured.equal - measured.volumes, abs=1e-12)
+    assert np.allclose(measured.difference, measured.equal_shares - measured.volume_shares, atol=1e-15)
 
 
 def test_the_means_at_the_papers_size():
     """Exact 4/π²; volumes within 0.2 %; equal weights tend to (∫ sin(πx(s)) ds)², here by 10⁶ midpoints."""
-    made = mechanism()
+    measured = mechanism()
     s = (np.arange(10**6) + 0.5) / 10**6
     limit = np.sin(0.5 * np.pi * (1 + np.tanh(2 * (2 * s - 1)) / np.tanh(2))).mean() ** 2
-    assert made.field.shape == (64, 64)
-    assert made.exact == pytest.approx(4 / np.pi**2)
-    assert made.volumes == pytest.approx(4 / np.pi**2, rel=2e-3)
-    assert made.equal == pytest.approx(limit, rel=0.05)
-    assert made.equal < 0.45 * made.exact
+    assert measured.field.shape == (64, 64)
+    assert measured.exact == pytest.approx(4 / np.pi**2)
+    assert measured.volumes == pytest.approx(4 / np.pi**2, rel=2e-3)
+    assert measured.equal == pytest.approx(limit, rel=0.05)
+    assert measured.equal < 0.45 * measured.exact
 
 
 def test_the_strip_has_most_nodes_and_little_area():
     """x(s) < 0.1 for s below s₁ = ½ + artanh(−0.8 tanh 2)/4: a share 1 − (1 − 2s₁)² of the nodes, 0.36 of the area."""
-    made = mechanism()
+    measured = mechanism()
     first = 0.5 + np.arctanh(-0.8 * np.tanh(2)) / 4
-    strip = made.strip()
+    strip = measured.strip()
     assert strip.mean() == pytest.approx(1 - (1 - 2 * first) ** 2, abs=0.03)
-    assert made.volume[strip].sum() == pytest.approx(0.36, abs=0.02)
+    assert measured.volume[strip].sum() == pytest.approx(0.36, abs=0.02)
     assert strip[0].all()
     assert not strip[32, 32]

@@ -1,5 +1,6 @@
 """What a newcomer meets first: the import, the README, the public names, the command line."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -64,3 +65,14 @@ def test_readme_shows_code_early():
 def test_version_is_one():
     assert '[tool.hatch.version]\npath = "src/quadnorm/__init__.py"' in (ROOT / "pyproject.toml").read_text()
     assert f"version: {quadnorm.__version__}" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_no_two_classes_have_the_same_name():
+    """A name in a traceback or a report says which class is meant."""
+    homes: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert len(homes) > 200
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}

@@ -22,13 +22,9 @@ from quadnorm.norms import (
     TokenNorm,
 )
 from quadnorm.operators.domain import grid_shape, positions
-from quadnorm.operators.spectral.transforms import (
-    analyse_real,
-    complex_modes,
-    from_modes,
-    synthesise_real,
-    with_constant,
-)
+from quadnorm.operators.spectral.modes import complex_modes, from_modes
+from quadnorm.operators.spectral.products import analyse_real, synthesise_real
+from quadnorm.operators.spectral.transforms import with_constant
 
 if TYPE_CHECKING:
     from quadnorm.operators.fno import FNO, FNOBlock

@@ -9,16 +9,9 @@ from torch import Tensor
 
 from quadnorm.operators.spectral.convolution import SpectralConv
 from quadnorm.operators.spectral.dft import matrix
-from quadnorm.operators.spectral.transforms import (
-    Analyse,
-    Matrices,
-    Synthesise,
-    analyse_real,
-    from_modes,
-    synthesise_real,
-    to_modes,
-    with_constant,
-)
+from quadnorm.operators.spectral.modes import from_modes, to_modes
+from quadnorm.operators.spectral.products import Matrices, analyse_real, synthesise_real
+from quadnorm.operators.spectral.transforms import Analyse, Synthesise, with_constant
 from quadnorm.parallel import measure
 from quadnorm.parallel.collectives import spread, total
 from quadnorm.parallel.split import Part, Split

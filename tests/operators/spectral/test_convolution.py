@@ -8,7 +8,6 @@ import torch
 
 from quadnorm import Anchored, Blend, Grid, Weights
 from quadnorm.operators import SpectralConv
-from quadnorm.operators.spectral import transforms
 
 D = torch.float64
 
@@ -261,24 +260,3 @@ def test_hermitian_parameter_count():
     assert layer.weight.shape == (12, 4, 5)
     assert layer.dc.shape == (4, 5)
     assert not layer.dc.is_complex()
-
-
-@pytest.mark.parametrize("kept", [(4, 3), (3, 5), (1, 1), (4,), (2, 3, 2)])
-@pytest.mark.parametrize("more", [-1, 0, 1])
-def test_quick_ways_between_modes_and_coefficients(kept, more):
-    """Without intermediate copies in two dimensions: what the general form gives, also with k or −k alone."""
-    modes = transforms.Modes(kept, tuple(max(0, m - 1 + more) for m in kept[:-1]))
-    t = torch.randn(*(2 * top + 2 for top in modes.tops), 2, 3)
-    x = transforms.complex_modes(t, modes)
-    assert torch.equal(x, torch.complex(*transforms.to_modes(t, modes)))
-    assert torch.equal(transforms.real_coefficients(x, modes), transforms.from_modes(x.real, x.imag, modes))
-
-
-def test_a_product_that_transposes_gives_the_same_field(monkeypatch):
-    mats, t = (torch.randn(16, 20), torch.randn(18, 21)), torch.randn(16, 18, 2, 3)
-    fields = []
-    for limit in (0, 48):
-        monkeypatch.setattr(transforms, "TRANSPOSED", limit)
-        fields.append(transforms.synthesise_real(t, mats))
-    torch.testing.assert_close(fields[0], fields[1], rtol=1e-6, atol=1e-5)
-    assert fields[1].is_contiguous()

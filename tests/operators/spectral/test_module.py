@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from quadnorm.operators import SpectralConv
 from quadnorm.operators.spectral.dft import MATRICES, Wave, matrix
-from quadnorm.operators.spectral.transforms import cheapest_order, through_matrices, through_real_matrices
+from quadnorm.operators.spectral.products import cheapest_order
+from quadnorm.operators.spectral.transforms import through_matrices, through_real_matrices
 
 D = torch.float64
 

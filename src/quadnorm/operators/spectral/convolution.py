@@ -16,15 +16,9 @@ from quadnorm._tensors import is_plain
 from quadnorm.measures import Anchored, Measure, as_measure
 from quadnorm.operators.spectral.dft import COUNTING, Wave, matrix, waves_of
 from quadnorm.operators.spectral.hermitian import tie, untie
-from quadnorm.operators.spectral.transforms import (
-    Matrices,
-    Modes,
-    dense_cost,
-    fft_cost,
-    through_fft,
-    through_matrices,
-    through_real_matrices,
-)
+from quadnorm.operators.spectral.modes import Modes
+from quadnorm.operators.spectral.products import Matrices, dense_cost, fft_cost
+from quadnorm.operators.spectral.transforms import through_fft, through_matrices, through_real_matrices
 
 KERNELS = ("fft", "hermitian", "quadrature")
 BACKENDS = ("auto", "dense", "fft")

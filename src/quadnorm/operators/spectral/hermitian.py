@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from quadnorm.operators.spectral.transforms import Modes
+from quadnorm.operators.spectral.modes import Modes
 
 
 def tie(modes: Modes) -> tuple[Tensor, Tensor, int]:

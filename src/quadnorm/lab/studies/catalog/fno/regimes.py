@@ -1,4 +1,6 @@
-"""The FNO under other conditions: several grids, more samples, periodic data, equivalence at the training grid."""
+"""The FNO under other conditions: coarser grids, several grids, more samples, periodic data, other depths."""
+
+from dataclasses import replace
 
 from quadnorm.lab.studies.catalog.parts import (
     BLEND,
@@ -8,6 +10,7 @@ from quadnorm.lab.studies.catalog.parts import (
     MODE,
     NONE,
     QUAD,
+    SEVEN,
     SYNTHETIC,
     TRAPEZOID_BLEND,
     TRAPEZOID_QUAD,
@@ -15,12 +18,53 @@ from quadnorm.lab.studies.catalog.parts import (
     seeds,
     variant,
 )
-from quadnorm.lab.studies.study import Study
+from quadnorm.lab.studies.study import Study, Variant
 
 _FINE = (64, 128, 256)
 _FOUR = (NONE, LAYER, QUAD, BLEND)
 
+_QUAD_ROWS = ("LayerNorm", "InstanceNorm", "QuadNorm", "BlendQuadNorm")
+
+
+def _deep(layers: int) -> Variant:
+    """The models of extreme-crossres with another number of layers; with 4 its runs are shared."""
+    budget = desk("fno", 32, ("None", "LayerNorm", "QuadNorm"))
+    return variant("darcy", "fno", _FOUR, 32, (32, 64, 128, 256), budget, name=f"{layers} layers", layers=layers)
+
+
 STUDIES = (
+    Study(
+        name="high-to-low",
+        title="FNO on Darcy from fine to coarse, 128² to 32² and 256² to 64²",
+        theme="gap and depth",
+        variants=(
+            variant(
+                "darcy",
+                "fno",
+                SEVEN,
+                128,
+                (128, 64, 32),
+                desk("fno", 128, _QUAD_ROWS),
+                name="128",
+                table="high-to-low",
+                panel="Train 128²",
+            ),
+            variant(
+                "darcy",
+                "fno",
+                SEVEN,
+                256,
+                (256, 128, 64),
+                replace(desk("fno", 128, _QUAD_ROWS), epochs=20, train=240),
+                name="256",
+                table="high-to-low",
+                panel="Train 256²",
+            ),
+        ),
+        seeds=seeds(5),
+        tables=("tab:high-to-low",),
+        notes=(SYNTHETIC, MODE),
+    ),
     Study(
         name="multires-fno",
         title="FNO on Darcy trained on several grids, tested at 256²",
@@ -105,6 +149,19 @@ STUDIES = (
             "The paper states the sizes of this setting (5000 training and 500 test samples at 64²) and prints no "
             "table of it: operator, methods, test grids and seeds are those of its other FNO studies. 500 validation "
             "samples are a choice.",
+        ),
+    ),
+    Study(
+        name="depth",
+        title="FNO of 2, 4 and 8 layers on Darcy, width and grids fixed, 32² to 256²",
+        theme="gap and depth",
+        variants=tuple(map(_deep, (2, 4, 8))),
+        seeds=seeds(5),
+        notes=(
+            SYNTHETIC,
+            GELU,
+            "Nothing but the number of layers changes, unlike between the paper's two tables, from which it reads "
+            "that the gain of QuadNorm grows with depth.",
         ),
     ),
 )

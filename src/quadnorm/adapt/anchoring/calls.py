@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from torch import Tensor
 from torch.overrides import resolve_name
 
+from quadnorm.adapt.calls.trees import tensors
 from quadnorm.measures.base import Shape
 
 COUNTED = "a reduction over samples, each counted the same"
@@ -30,99 +33,138 @@ ALONG = {
     **dict.fromkeys(("cumsum", "cumprod", "cumulative_trapezoid"), COUNTED),
     **dict.fromkeys(("roll", "diff", "gradient"), SHIFTED),
 }
-NORMS = ("group_norm", "instance_norm", "layer_norm", "rms_norm")
+TRANSFORM = "a Fourier transform of samples: its period moves with the resolution"
+NORM = "a norm that counts samples"
+ATTENTION = "softmax attention over samples, each counted the same"
+PRODUCT = "a matrix product that sums over samples"
+CONTRACTION = "a contraction over samples, each counted the same"
+
+CHANNEL_NORMS = ("group_norm", "instance_norm")  # over space by their definition
+SHAPED_NORMS = ("layer_norm", "rms_norm")  # over space if the normalized shape has the grid's axes
+# Where the two factors begin among the arguments.
 PRODUCTS = {"matmul": 0, "bmm": 0, "mm": 0, "mv": 0, "__matmul__": 0, "baddbmm": 1, "addmm": 1, "addbmm": 1}
 PIXELS = {
     "pad": "padding by a number of samples",
     "interpolate": "a resampling to a number of samples",
     "unfold": "patches of a fixed number of samples",
 }
-
-
+POOLINGS = {  # by how the name begins
+    "adaptive_avg_pool": COUNTED,
+    "adaptive_max_pool": PICKED,
+    **dict.fromkeys(("avg_pool", "max_pool", "lp_pool", "fractional_max_pool"), POOLS),
+}
 NO_SUMS = (PICKED, SHIFTED, *PIXELS.values(), KERNELS, POOLS)
 
 
-class Calls:
-    """Tells which calls depend on the resolution of the grid, by the sizes of what they are given."""
+@dataclass(frozen=True)
+class SeenCall:
+    """One call of a torch function with a field among its arguments, on a grid of known sizes."""
 
-    def __init__(self, resolution: Shape) -> None:
-        self.resolution = resolution
-        self.sizes = {n for n in (*resolution, prod(resolution)) if n > 1}
+    resolution: Shape
+    name: str
+    field: Tensor
+    args: Any
+    kwargs: Any
+    result: Any
 
-    def why(self, func: Any, args: Any, kwargs: Any, result: Any) -> str:
-        """The reason, or "" if the call does not depend on the resolution."""
-        name, path = getattr(func, "__name__", ""), resolve_name(func) or ""
-        x = next((t for t in tensors([args, kwargs]) if self._axes(t)), None)
-        if x is None:
-            return ""
-        if "fft" in path and name.removeprefix("fft_").removeprefix("i").startswith(("rfft", "fft", "hfft")):
-            still = "freq" in name or "shift" in name
-            return "" if still else "a Fourier transform of samples: its period moves with the resolution"
-        if name in NORMS:
-            shape = args[1] if len(args) > 1 else kwargs.get("normalized_shape", ())
-            over_space = name in NORMS[:2] or bool(self.sizes & set(shape))
-            return "a norm that counts samples" if over_space else ""
-        if name in REDUCTIONS:
-            y = next(iter(tensors(result)), None)
-            return REDUCTIONS[name] if y is not None and self._axes(y) < self._axes(x) else ""
-        if name in ALONG:
-            return ALONG[name] if self._along(name, x, args, kwargs) else ""
-        if name in ("scaled_dot_product_attention", "multi_head_attention_forward"):
-            return "softmax attention over samples, each counted the same"
-        if name in PRODUCTS:
-            given = tensors(args)[PRODUCTS[name] :]
-            summed = bool(given) and len(self.sizes) > 1 and given[0].shape[-1] == max(self.sizes)
-            return "a matrix product that sums over samples" if summed else ""
-        if name == "einsum" and isinstance(args[0], str) and "->" in args[0] and "." not in args[0]:
-            return self._contracted(args[0].replace(" ", ""), tensors(args[1:]))
-        if name == "tensordot":
-            y = next(iter(tensors(result)), None)
-            return "a contraction over samples, each counted the same" if y is not None and not self._axes(y) else ""
-        return _pixels(name, args, kwargs)
+    @property
+    def sizes(self) -> set[int]:
+        """Numbers that stand for samples: those of each axis, and of all."""
+        return grid_sizes(self.resolution)
 
-    def _axes(self, t: Tensor) -> int:
-        return sum(n in self.sizes for n in t.shape)
-
-    def _along(self, name: str, x: Tensor, args: Any, kwargs: Any) -> bool:
-        """Whether the axis that the call works along has the grid's size; where none is named, whether any has."""
-        at = {"normalize": 2, "gumbel_softmax": 4, "roll": 2, "diff": 2}.get(name, 1)
-        dim = kwargs.get(
-            "dim", kwargs.get("dims", args[at] if len(args) > at else {"normalize": 1, "diff": -1}.get(name))
-        )
-        dims = range(x.ndim) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
-        return any(isinstance(k, int) and x.shape[k] in self.sizes for k in dims)
-
-    def _contracted(self, equation: str, operands: list[Tensor]) -> str:
-        """Whether an einsum sums over all samples: their number, or every axis of the grid, is gone from its output."""
-        inputs, output = equation.split("->")
-        size = {
-            k: n
-            for word, t in zip(inputs.split(","), operands, strict=True)
-            for k, n in zip(word, t.shape, strict=True)
-        }
-        lost = [n for k, n in size.items() if k not in output]
-        gone = prod(self.resolution) in lost or all(lost.count(n) >= self.resolution.count(n) for n in self.resolution)
-        return "a contraction over samples, each counted the same" if gone else ""
+    def axes_left(self) -> int | None:
+        """How many axes of the grid the result has; None if it is no tensor."""
+        y = next(iter(tensors(self.result)), None)
+        return None if y is None else grid_axes(y, self.sizes)
 
 
-def _pixels(name: str, args: Any, kwargs: Any) -> str:
-    if name in ("conv1d", "conv2d", "conv3d"):
-        weight = args[1] if len(args) > 1 else kwargs["weight"]
-        pointwise = all(k == 1 for k in weight.shape[2:])
-        return "" if pointwise else KERNELS
-    if name.startswith("adaptive_avg_pool"):
-        return COUNTED
-    if name.startswith("adaptive_max_pool"):
-        return PICKED
-    if name.startswith(("avg_pool", "max_pool", "lp_pool", "fractional_max_pool")):
-        return POOLS
-    return PIXELS.get(name, "")
+def _reduction(c: SeenCall) -> str:
+    axes = c.axes_left()
+    return REDUCTIONS[c.name] if axes is not None and axes < grid_axes(c.field, c.sizes) else ""
 
 
-def tensors(value: Any) -> list[Tensor]:
-    """All tensors in nested tuples, lists and dicts."""
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, dict):
-        return [t for v in value.values() for t in tensors(v)]
-    return [t for v in value for t in tensors(v)] if isinstance(value, (tuple, list)) else []
+def _along(c: SeenCall) -> str:
+    """Whether the axis that the call works along has the grid's size; where none is named, whether any has."""
+    at = {"normalize": 2, "gumbel_softmax": 4, "roll": 2, "diff": 2}.get(c.name, 1)
+    default = {"normalize": 1, "diff": -1}.get(c.name)
+    dim = c.kwargs.get("dim", c.kwargs.get("dims", c.args[at] if len(c.args) > at else default))
+    dims = range(c.field.ndim) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
+    return ALONG[c.name] if any(isinstance(k, int) and c.field.shape[k] in c.sizes for k in dims) else ""
+
+
+def _shaped_norm(c: SeenCall) -> str:
+    shape = c.args[1] if len(c.args) > 1 else c.kwargs.get("normalized_shape", ())
+    return NORM if c.sizes & set(shape) else ""
+
+
+def _product(c: SeenCall) -> str:
+    factors = tensors(c.args)[PRODUCTS[c.name] :]
+    summed = bool(factors) and len(c.sizes) > 1 and factors[0].shape[-1] == max(c.sizes)
+    return PRODUCT if summed else ""
+
+
+def _einsum(c: SeenCall) -> str:
+    """Whether it sums over all samples: their number, or every axis of the grid, is gone from its output."""
+    equation = c.args[0]
+    if not isinstance(equation, str) or "->" not in equation or "." in equation:
+        return ""
+    inputs, output = equation.replace(" ", "").split("->")
+    pairs = zip(inputs.split(","), tensors(c.args[1:]), strict=True)
+    size = {k: n for letters, t in pairs for k, n in zip(letters, t.shape, strict=True)}
+    lost = [n for k, n in size.items() if k not in output]
+    gone = prod(c.resolution) in lost or all(lost.count(n) >= c.resolution.count(n) for n in c.resolution)
+    return CONTRACTION if gone else ""
+
+
+def _convolution(c: SeenCall) -> str:
+    weight = c.args[1] if len(c.args) > 1 else c.kwargs["weight"]
+    return "" if all(k == 1 for k in weight.shape[2:]) else KERNELS
+
+
+def _always(reason: str) -> Callable[[SeenCall], str]:
+    return lambda c: reason
+
+
+RULES: dict[str, Callable[[SeenCall], str]] = {
+    **dict.fromkeys(REDUCTIONS, _reduction),
+    **dict.fromkeys(ALONG, _along),
+    **dict.fromkeys(CHANNEL_NORMS, _always(NORM)),
+    **dict.fromkeys(SHAPED_NORMS, _shaped_norm),
+    **dict.fromkeys(PRODUCTS, _product),
+    **dict.fromkeys(("scaled_dot_product_attention", "multi_head_attention_forward"), _always(ATTENTION)),
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _convolution),
+    **{name: _always(reason) for name, reason in PIXELS.items()},
+    "einsum": _einsum,
+    "tensordot": lambda c: CONTRACTION if c.axes_left() == 0 else "",
+}
+
+
+def why_it_depends(resolution: Shape, func: Any, args: Any, kwargs: Any, result: Any) -> str:
+    """Why a call depends on the number of samples, told by the sizes of what it is given; "" if it does not.
+
+    >>> import torch
+    >>> x = torch.rand(1, 3, 9, 9)
+    >>> why_it_depends((9, 9), torch.mean, (x, (2, 3)), {}, x.mean((2, 3)))
+    'a reduction over samples, each counted the same'
+    """
+    sizes = grid_sizes(resolution)
+    field = next((t for t in tensors([args, kwargs]) if grid_axes(t, sizes)), None)
+    if field is None:
+        return ""
+    name, path = getattr(func, "__name__", ""), resolve_name(func) or ""
+    if "fft" in path and name.removeprefix("fft_").removeprefix("i").startswith(("rfft", "fft", "hfft")):
+        return "" if "freq" in name or "shift" in name else TRANSFORM
+    rule = RULES.get(name)
+    if rule is not None:
+        return rule(SeenCall(resolution, name, field, args, kwargs, result))
+    return next((reason for begin, reason in POOLINGS.items() if name.startswith(begin)), "")
+
+
+def grid_sizes(resolution: Shape) -> set[int]:
+    """Numbers that stand for samples: those of each axis, and of all."""
+    return {n for n in (*resolution, prod(resolution)) if n > 1}
+
+
+def grid_axes(t: Tensor, sizes: set[int]) -> int:
+    """How many axes of a tensor have the size of the grid's."""
+    return sum(n in sizes for n in t.shape)

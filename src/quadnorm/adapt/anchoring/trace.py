@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from quadnorm.adapt.anchoring.calls import Calls, tensors
+from quadnorm.adapt.anchoring.calls import why_it_depends
 from quadnorm.adapt.calls.contractions import PRODUCTS
 from quadnorm.adapt.calls.names import canonical
+from quadnorm.adapt.calls.trees import tensors
 from quadnorm.measures.base import Shape
 
 WEIGHTED = {*PRODUCTS.split(), *(f"conv{t}{d}d" for t in ("", "_transpose") for d in (1, 2, 3)), "bilinear"}
@@ -80,14 +81,14 @@ class _Watch(TorchFunctionMode):
 
     def __init__(self, record: Trace, stack: list[tuple[str, bool]], resolution: Shape) -> None:
         super().__init__()
-        self.record, self.stack, self.calls = record, stack, Calls(resolution)
+        self.record, self.stack, self.resolution = record, stack, resolution
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if canonical(func) in WEIGHTED:
             self.record.weights.update(id(t if t._base is None else t._base) for t in tensors([args, kwargs or {}]))
         if self.stack and not any(known for _, known in self.stack):
-            what = self.calls.why(func, args, kwargs or {}, result)
+            what = why_it_depends(self.resolution, func, args, kwargs or {}, result)
             entry = (self.stack[-1][0], getattr(func, "__name__", str(func)), what)
             if what and entry not in self.record.calls:
                 self.record.calls.append(entry)

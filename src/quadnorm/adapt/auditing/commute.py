@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.anchoring.calls import tensors
+from quadnorm.adapt.calls.trees import tensors
 from quadnorm.carry.grids import carry
 from quadnorm.measures.base import Shape
 

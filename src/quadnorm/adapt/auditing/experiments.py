@@ -43,7 +43,8 @@ def orders(
     for name in introduced:
         points = [(math.log(h), math.log(gap[name])) for h, gap in steps if gap.get(name, 0) > floor]
         if len({h for h, _ in points}) > 1:  # grids refined along one axis may share the largest h
-            fitted[name] = float(np.polyfit(*zip(*points, strict=True), 1)[0])
+            log_h, log_gap = zip(*points, strict=True)
+            fitted[name] = float(np.polyfit(log_h, log_gap, 1)[0])
     return fitted
 
 

@@ -168,6 +168,8 @@ class GalerkinTransformer(Measured):
         self.head = PointwiseMLP(width, projection, out_channels)
         self.measure = measure
 
+    _samples = samples_of  # shards of a grid have their own
+
     def _sums(self) -> Iterable[Any]:
         return (block.attention for block in self.blocks)
 
@@ -175,7 +177,7 @@ class GalerkinTransformer(Measured):
         self, x: Tensor, coordinates: Any = None, weights: Any = None, *, mask: Any = None, norm_weights: Any = None
     ) -> Tensor:
         """See the class."""
-        s = samples_of(self, x, coordinates, weights, mask, norm_weights)
+        s = self._samples(x, coordinates, weights, mask, norm_weights)
         v = affine(torch.cat([s.values, s.places.expand(x.shape[0], -1, -1)], 1), self.lift.weight, self.lift.bias)
         for block in self.blocks:
             v = block(v, s)

@@ -195,6 +195,8 @@ class Transolver(Measured):
             raise ValueError(unknown("preset", name, PRESETS))
         return cls(**{**PRESETS[name], **options})
 
+    _samples = samples_of  # shards of a grid have their own
+
     def _sums(self) -> Iterable[Any]:
         return (block.attention for block in self.blocks)
 
@@ -202,7 +204,7 @@ class Transolver(Measured):
         self, x: Tensor, coordinates: Any = None, weights: Any = None, *, mask: Any = None, norm_weights: Any = None
     ) -> Tensor:
         """See the class."""
-        s = samples_of(self, x, coordinates, weights, mask, norm_weights)
+        s = self._samples(x, coordinates, weights, mask, norm_weights)
         v = self.lift(torch.cat([s.values, s.places.expand(x.shape[0], -1, -1)], 1))
         for block in self.blocks:
             v = block(v, s)

@@ -146,16 +146,7 @@ class GalerkinOnShards(GalerkinTransformer):
 
     _split: Split
     complete: ClassVar[tuple[str, ...]] = ()
-
-    def forward(
-        self, x: Tensor, coordinates: Any = None, weights: Any = None, *, mask: Any = None, norm_weights: Any = None
-    ) -> Tensor:
-        """See :class:`GalerkinTransformer`."""
-        s = samples_here(self, x, coordinates, weights, mask, norm_weights)
-        v = affine(torch.cat([s.values, s.places.expand(x.shape[0], -1, -1)], 1), self.lift.weight, self.lift.bias)
-        for block in self.blocks:
-            v = block(v, s)
-        return s.restore(self.head(v))
+    _samples = samples_here
 
 
 class TransolverOnShards(Transolver):
@@ -163,16 +154,7 @@ class TransolverOnShards(Transolver):
 
     _split: Split
     complete: ClassVar[tuple[str, ...]] = ()
-
-    def forward(
-        self, x: Tensor, coordinates: Any = None, weights: Any = None, *, mask: Any = None, norm_weights: Any = None
-    ) -> Tensor:
-        """See :class:`Transolver`."""
-        s = samples_here(self, x, coordinates, weights, mask, norm_weights)
-        v = self.lift(torch.cat([s.values, s.places.expand(x.shape[0], -1, -1)], 1))
-        for block in self.blocks:
-            v = block(v, s)
-        return s.restore(affine(v, self.head.weight, self.head.bias))
+    _samples = samples_here
 
 
 class PointwiseConvOnShards(nn.Module):

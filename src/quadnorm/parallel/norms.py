@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from quadnorm.measures import Blend, Grid, Measure, Separable
 from quadnorm.norms import QuadNorm
 from quadnorm.norms.baselines.bands import RIBandNorm, SpectralNorm
-from quadnorm.norms.baselines.learned import LearnableQuad, ResConditioned
+from quadnorm.norms.baselines.learned import LearnableQuad, ResConditioned, conditioned
 from quadnorm.norms.baselines.uniform import CountingNorm
 from quadnorm.norms.kernels.inputs import without_fill_values
 from quadnorm.norms.layout import from_channels_first, to_channels_first
@@ -137,14 +137,7 @@ class ResConditionedOnShards(NormOnShards):
             spatial = self.layout
         else:
             spatial = self._split.resolve(x.shape[2:] if first else x.shape[1:-1]).shape
-        like: Tensor = self.condition[0].weight  # type: ignore[assignment]
-        size = torch.zeros(1, dtype=like.dtype, device=like.device)
-        for n in spatial:
-            size = size + torch.log2(torch.full_like(size, n)) / (8 * len(spatial))
-        s, t = self.condition(size).to(y.dtype).chunk(2)
-        if first:
-            s, t = (v.reshape(-1, *[1] * (x.ndim - 2)) for v in (s, t))
-        return torch.addcmul(y + t, s, y)
+        return conditioned(self.condition, y, spatial, first)
 
 
 class TorchNormOnShards(nn.Module):

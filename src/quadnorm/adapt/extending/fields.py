@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -22,15 +21,7 @@ def with_native_fields(step: Step, constants: Mapping[int, Tensor]) -> Step:
         for slot, native in constants.items()
         if _carries(step, slot)
     }
-
-    def exchange(value: Any) -> Any:
-        if isinstance(value, Tensor):
-            return replaced.get(id(value), value)
-        if isinstance(value, (tuple, list)):
-            return type(value)(exchange(v) for v in value)
-        return value
-
-    return replace(step, args=exchange(step.args), kwargs={k: exchange(v) for k, v in step.kwargs.items()})
+    return step.exchanged(replaced)
 
 
 def _carries(step: Step, slot: int) -> bool:

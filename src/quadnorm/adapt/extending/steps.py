@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,7 @@ from quadnorm.adapt.calls.forms import Forms
 from quadnorm.adapt.calls.nodes import Nodes
 from quadnorm.adapt.calls.plan import Call
 from quadnorm.adapt.calls.signatures import bound
-from quadnorm.adapt.calls.trees import tensors
+from quadnorm.adapt.calls.trees import mapped, tensors
 
 
 @dataclass
@@ -53,18 +53,14 @@ class Step:
         """The call itself."""
         return self.func(*self.args, **self.kwargs)
 
-    def run_with(self, replaced: dict[int, Tensor]) -> Any:
+    def run_with(self, replaced: Mapping[int, Tensor]) -> Any:
         """The call with other tensors in place of those with the given ids."""
+        return self.exchanged(replaced).run()
 
-        def exchange(value: Any) -> Any:
-            if isinstance(value, Tensor):
-                return replaced.get(id(value), value)
-            if isinstance(value, (tuple, list)):
-                return type(value)(exchange(v) for v in value)
-            return value
-
-        args, kwargs = exchange(self.args), {k: exchange(v) for k, v in self.kwargs.items()}
-        return self.func(*args, **kwargs)
+    def exchanged(self, replaced: Mapping[int, Tensor]) -> Step:
+        """The step with other tensors in place of those with the given ids."""
+        args, kwargs = mapped(lambda t: replaced.get(id(t), t), (self.args, self.kwargs))
+        return replace(self, args=args, kwargs=kwargs)
 
     def restricted(self, t: Tensor, dims: list[int]) -> Tensor:
         """An argument at the training grid's nodes along ``dims``, where it is not there already."""

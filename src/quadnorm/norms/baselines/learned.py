@@ -50,14 +50,19 @@ class ResConditioned(LayerNorm):
         y = super().forward(x, weights, mask)
         first = self.layout == "first"
         spatial = self.layout if isinstance(self.layout, tuple) else (x.shape[2:] if first else x.shape[1:-1])
-        like: Tensor = self.condition[0].weight  # type: ignore[assignment]
-        size = torch.zeros(1, dtype=like.dtype, device=like.device)
-        for n in spatial:
-            size = size + torch.log2(torch.full_like(size, n)) / (8 * len(spatial))
-        s, t = self.condition(size).to(y.dtype).chunk(2)
-        if first:
-            s, t = (v.reshape(-1, *[1] * (x.ndim - 2)) for v in (s, t))
-        return torch.addcmul(y + t, s, y)
+        return conditioned(self.condition, y, spatial, first)
+
+
+def conditioned(condition: nn.Sequential, y: Tensor, spatial: Shape, first: bool) -> Tensor:
+    """(1 + s) y + t, with s and t from the resolution; channels are the ``first`` axis after the batch, or the last."""
+    like: Tensor = condition[0].weight  # type: ignore[assignment]
+    size = torch.zeros(1, dtype=like.dtype, device=like.device)
+    for n in spatial:
+        size = size + torch.log2(torch.full_like(size, n)) / (8 * len(spatial))
+    s, t = condition(size).to(y.dtype).chunk(2)
+    if first:
+        s, t = (v.reshape(-1, *[1] * (y.ndim - 2)) for v in (s, t))
+    return torch.addcmul(y + t, s, y)
 
 
 class LearnableQuad(QuadNorm):

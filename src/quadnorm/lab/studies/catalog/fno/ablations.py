@@ -14,143 +14,100 @@ from quadnorm.lab.studies.catalog.parts import (
 )
 from quadnorm.lab.studies.study import Method, Study
 
-_FINE = (64, 128, 256)
+
+def _at_64(name: str, title: str, theme: str, count: int, methods: tuple[Method, ...], notes: tuple[str, ...]) -> Study:
+    """An FNO on Darcy from 64² to 256² with these methods and this many seeds."""
+    return Study(
+        name=name,
+        title=title,
+        theme=theme,
+        variants=(variant("darcy", "fno", methods, 64, (64, 128, 256), desk("fno", 64), table=name),),
+        seeds=seeds(count),
+        tables=(f"tab:{name}",),
+        notes=notes,
+    )
+
 
 STUDIES = (
-    Study(
-        name="error-decomp",
-        title="Degradation relative to an FNO without norms, Darcy, 64² to 256²",
-        theme="mechanism",
-        variants=(
-            variant(
-                "darcy",
-                "fno",
-                (Method("None", "none", printed="No Norm"), LAYER, QUAD, BLEND),
-                64,
-                _FINE,
-                desk("fno", 64),
-                table="error-decomp",
-            ),
-        ),
-        seeds=seeds(5),
-        tables=("tab:error-decomp",),
-        notes=(
+    _at_64(
+        "error-decomp",
+        "Degradation relative to an FNO without norms, Darcy, 64² to 256²",
+        "mechanism",
+        5,
+        (Method("None", "none", printed="No Norm"), LAYER, QUAD, BLEND),
+        (
             SYNTHETIC,
             MODE,
             "A network without norms degrades as much as one with LayerNorm: the norm is not the only sum that "
             "moves with the grid.",
         ),
     ),
-    Study(
-        name="quadrature-ablation",
-        title="Trapezoid, Simpson and Boole weights in QuadNorm, Darcy, 64² to 256²",
-        theme="ablation",
-        variants=(
-            variant(
-                "darcy",
-                "fno",
-                (
-                    QUAD,
-                    Method("QuadNorm, Simpson", "quad:instance:simpson"),
-                    Method("QuadNorm, Boole", "quad:instance:boole"),
-                    BLEND,
-                ),
-                64,
-                _FINE,
-                desk("fno", 64),
-                table="quadrature-ablation",
-            ),
+    _at_64(
+        "quadrature-ablation",
+        "Trapezoid, Simpson and Boole weights in QuadNorm, Darcy, 64² to 256²",
+        "ablation",
+        5,
+        (
+            QUAD,
+            Method("QuadNorm, Simpson", "quad:instance:simpson"),
+            Method("QuadNorm, Boole", "quad:instance:boole"),
+            BLEND,
         ),
-        seeds=seeds(5),
-        tables=("tab:quadrature-ablation",),
-        notes=(
+        (
             SYNTHETIC,
             "The printed Simpson and Boole rows are identical; these grids meet neither rule's composite "
             "condition. Our rules hold for "
             "every number of points, so the rows may differ here.",
         ),
     ),
-    Study(
-        name="learnable-baselines",
-        title="Learned blends and learned weights, FNO on Darcy, 64² to 256²",
-        theme="ablation",
-        variants=(
-            variant(
-                "darcy",
-                "fno",
-                (
-                    LAYER,
-                    Method("BlendQuadNorm", "blend:0.3", printed="BlendQuadNorm, fixed α = 0.3"),
-                    Method("BlendQuadNorm, learned α", "blend:learned"),
-                    Method("ResConditioned", "resconditioned"),
-                    Method("LearnableQuad", "learnablequad"),
-                ),
-                64,
-                _FINE,
-                desk("fno", 64),
-                table="learnable-baselines",
-            ),
+    _at_64(
+        "learnable-baselines",
+        "Learned blends and learned weights, FNO on Darcy, 64² to 256²",
+        "ablation",
+        10,
+        (
+            LAYER,
+            Method("BlendQuadNorm", "blend:0.3", printed="BlendQuadNorm, fixed α = 0.3"),
+            Method("BlendQuadNorm, learned α", "blend:learned"),
+            Method("ResConditioned", "resconditioned"),
+            Method("LearnableQuad", "learnablequad"),
         ),
-        seeds=seeds(10),
-        tables=("tab:learnable-baselines",),
-        notes=(
+        (
             SYNTHETIC,
             "ResConditioned and LearnableQuad are named but not defined in the paper; their docstrings say what "
             "was built.",
             "The paper used 5 seeds for some rows and 10 for others; here every row has the same.",
         ),
     ),
-    Study(
-        name="extended-baselines",
-        title="Spectral and band norms beside the usual ones, FNO on Darcy, 64² to 256²",
-        theme="ablation",
-        variants=(
-            variant(
-                "darcy",
-                "fno",
-                (
-                    *SEVEN,
-                    Method("SpectralNorm", "spectral", seeds=5),
-                    Method("RI-BandNorm", "riband", seeds=5),
-                    Method("QuadBandNorm", "quadband", seeds=5),
-                ),
-                64,
-                _FINE,
-                desk("fno", 64),
-                table="extended-baselines",
-            ),
+    _at_64(
+        "extended-baselines",
+        "Spectral and band norms beside the usual ones, FNO on Darcy, 64² to 256²",
+        "ablation",
+        10,
+        (
+            *SEVEN,
+            Method("SpectralNorm", "spectral", seeds=5),
+            Method("RI-BandNorm", "riband", seeds=5),
+            Method("QuadBandNorm", "quadband", seeds=5),
         ),
-        seeds=seeds(10),
-        tables=("tab:extended-baselines",),
-        notes=(
+        (
             SYNTHETIC,
             MODE,
             "SpectralNorm, RI-BandNorm and QuadBandNorm are named but not defined in the paper; their docstrings "
             "say what was built. They have five seeds, as in the paper, the other rows ten.",
         ),
     ),
-    Study(
-        name="consistent-combo",
-        title="Norms with the usual and a consistent spectral kernel, FNO on Darcy, 64² to 256²",
-        theme="mechanism",
-        variants=(
-            variant(
-                "darcy",
-                "fno",
-                tuple(
-                    Method(f"{mark} + {m.label}", m.norm, {"kernel": kernel})
-                    for mark, kernel in (("FNO", "fft"), ("cFNO", "hermitian"))
-                    for m in THREE
-                ),
-                64,
-                _FINE,
-                desk("fno", 64),
-                table="consistent-combo",
-            ),
+    _at_64(
+        "consistent-combo",
+        "Norms with the usual and a consistent spectral kernel, FNO on Darcy, 64² to 256²",
+        "mechanism",
+        5,
+        tuple(
+            Method(f"{mark} + {m.label}", m.norm, {"kernel": kernel})
+            for mark, kernel in (("FNO", "fft"), ("cFNO", "hermitian"))
+            for m in THREE
         ),
-        seeds=seeds(5),
-        tables=("tab:consistent-combo",),
-        notes=(
+        (
             SYNTHETIC,
             MODE,
             "The work cited for the consistent kernel defines none under this name; a symmetric, Hermitian-tied "

@@ -6,6 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from quadnorm.adapt import anchor
+from quadnorm.operators import FNO
 
 
 def test_models_without_values():
@@ -134,3 +135,11 @@ def test_inner_grids_are_seen_in_the_run():
     x = torch.randn(2, 1, 17, 17, dtype=torch.float64)
     assert torch.equal(fixed(x), model(x))
     assert "sees 9×9 samples" in fixed.anchor_report["1"].why
+
+
+def test_a_model_that_refuses_every_guess_says_why():
+    """12 modes need 25 samples: no input at 17×17 can work, and the message has the model's own reason."""
+    with pytest.raises(
+        ValueError, match=r"no input could be guessed; pass example=.*\n(.*\n)*  \(1, 1, 17, 17\): .*modes"
+    ):
+        anchor(FNO(width=4, layers=1, modes=12), 17)

@@ -48,22 +48,26 @@ def _look(model: nn.Module, sizes: Shape, example: Example | None) -> tuple[Trac
     grid = "×".join(map(str, sizes))
     if example is not None:
         if not any(_holds(t.shape, sizes) for t in tensors(example)):
-            shapes = ", ".join(str(tuple(t.shape)) for t in tensors(example)) or repr(example)
             raise ValueError(
-                f"the example must be an input at the training resolution {grid}, got shapes {shapes}; "
+                f"the example must be an input at the training resolution {grid}, got shapes {_shapes(example)}; "
                 f"check the resolution, or pass an input on the training grid"
             )
         return trace(model, example, sizes, known), f"the example at {grid}", example
+    failures: list[str] = []
     for x in guess_examples(model, sizes):
         try:
             return trace(model, x, sizes, known), f"random input at {grid}", x
-        except Exception:  # a guess may fail in any way; the report says that none worked
-            continue
+        except Exception as error:  # a guess may fail in any way
+            failures.append(f"\n  {_shapes(x)}: {(str(error).splitlines() or [repr(error)])[0]}")
     why = (
         f"the model must be seen at work, and no input could be guessed; pass example=, an input at {grid}: a tensor, "
-        "a tuple of arguments or a dict of keyword arguments"
+        "a tuple of arguments or a dict of keyword arguments. Tried:" + "".join(failures[:4])
     )
     return None, why, None
+
+
+def _shapes(example: Example) -> str:
+    return ", ".join(str(tuple(t.shape)) for t in tensors(example)) or repr(example)
 
 
 def _holds(shape: Sequence[int], sizes: Shape) -> bool:

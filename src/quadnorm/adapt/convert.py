@@ -72,7 +72,7 @@ def convert(
         model: any module; untouched unless ``inplace``.
         to: as for :func:`quadnorm.make_norm`: ``"blend"``, ``"quad:instance"``, a class, …
         measure: what the new norms average against; default theirs, the trapezoid rule, right for
-        endpoint-inclusive samples.
+            endpoint-inclusive samples.
         grid: the grid's shape, if token-wise LayerNorms on (B, N, C) are to become spatial norms. They are left
             alone otherwise: that changes what the layer means, from statistics of one point to statistics of the
             field.

@@ -47,7 +47,7 @@ def nearest(axis: Axis1D, device: torch.device | str = "cpu") -> Tensor:
 
 def matrix(axis: Axis1D, method: str, device: torch.device | str = "cpu") -> Tensor:
     """M (n, m) float64: values at the old nodes to values at the new ones. A new node that is an old one takes its
-    value exactly. For ``cubic`` on an axis that wraps around :func:`fourier` does the same with less.
+    value exactly. For ``cubic`` on an axis that wraps around :func:`fourier` does the same with less work.
     """
     a, b = among(*axis, torch.arange(axis.n, device=device))
     low = a // b
@@ -141,7 +141,7 @@ def _parabola(s: Tensor, m: int) -> Tensor:
 
 
 def _inside(low: Tensor, part: Tensor, m: int) -> tuple[Tensor, Tensor]:
-    """Beyond the ends, and at the last node, the outermost interval counts on."""
+    """Interval and place in it: what lies at the last node or beyond the ends belongs to the outermost interval."""
     k = low.clamp(0, m - 2)
     return k, part + (low - k)
 

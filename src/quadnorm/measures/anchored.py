@@ -29,8 +29,8 @@ class Anchored(Separable):
     at any other n they integrate smooth functions against the *same* measure up to O(h²), while counting moves by O(h).
     They are never negative. Where the training grid has mass beyond the outermost new samples (an endpoint-inclusive
     training grid on cell centres, a finer training grid on coarser interior samples), that mass goes to the outermost
-    sample, and a share of its inner neighbours' weights after it until lines are integrated exactly; point masses
-    beyond the new samples cost some accuracy then, O(h^1.5).
+    sample. Its inner neighbours then give it part of their weights, so that lines are still integrated exactly. Where a
+    point mass lies beyond the new samples, the error is O(h^1.5).
 
     ===========================  =====================================================================================
     training grid                what anchoring means

@@ -70,7 +70,7 @@ class Measure(ABC):
         return None if self.shape is None else len(self.shape)
 
     def counting_part(self) -> tuple[float, Measure]:
-        """(α, μ) of a measure α·counting + (1−α)·μ, where counting is of the samples at hand; (0, itself) of others.
+        """(α, μ) of a measure α·counting + (1−α)·μ, where counting is of the samples at hand; else (0, itself).
 
         >>> from quadnorm import Blend, Grid
         >>> Blend(0.3, Grid("simpson")).counting_part()

@@ -120,7 +120,7 @@ class LatLon(Separable):
 
 
 def _check_no_wrap(lon: np.ndarray) -> None:
-    """Longitudes that jump by a full circle once (…, 350, 0, 10, … or …, 179, −180, …) are in order but for that."""
+    """Refuse longitudes that jump by a full circle once (…, 350, 0, 10, …), and say how to mend that."""
     steps = np.diff(lon) if lon.ndim == 1 else np.empty(0)
     jumps = np.flatnonzero(np.abs(steps) > 180)
     if jumps.size == 1 and steps.size > 1:

@@ -33,7 +33,7 @@ def measure_weights(measure: Measure, x: Tensor, spatial: Shape) -> Tensor:
 
 
 def _has_no_numbers(x: Tensor) -> bool:
-    """Whether x only stands for a tensor, on a device that need not exist here, and nobody records what is done."""
+    """Whether x has a shape and no values (a meta or fake tensor), and no trace is being recorded."""
     if torch.compiler.is_compiling() or not (x.is_meta or isinstance(x, FakeTensor)):
         return False
     return get_proxy_mode() is None
@@ -121,7 +121,7 @@ def _rows(t: Tensor, subject: str, x: Tensor, spatial: Shape) -> Tensor:
 def _check(w: Tensor, subject: str) -> None:
     """Raise for weights (1 or B, N) that are negative, not finite or all zero.
 
-    Values on a CPU are looked at. On a CUDA device they are asserted there, which waits for nobody; elsewhere, and in a
+    Values on a CPU are looked at. On a CUDA device they are asserted there, without waiting for it; elsewhere, and in a
     trace, they are taken as they come.
     """
     if w.numel() == 0 or not is_plain(w):

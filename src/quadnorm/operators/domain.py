@@ -44,7 +44,8 @@ class Measured(nn.Module):
 
 
 def counting(measure: Measure) -> bool:
-    """Whether the measure is ``COUNTING``; told by its rule's name, which a trace can compare and symbols it cannot.
+    """Whether the measure is ``COUNTING``, by its rule's name: comparing measures would compare sizes, which in a trace
+    are symbols.
 
     >>> counting(Grid("counting")), counting(Grid("trapezoid"))
     (True, False)

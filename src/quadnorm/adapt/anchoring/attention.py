@@ -52,7 +52,7 @@ class AnchoredMultiheadAttention(nn.MultiheadAttention):
 
 
 def _added(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """A mask to be added to logits, for one that may say True where nothing is."""
+    """The mask as numbers to add to the logits: −∞ where a boolean mask is True, that is, where no key is."""
     if mask is None or mask.is_floating_point():
         return mask
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(mask, float("-inf"))

@@ -67,8 +67,8 @@ def failure(model: nn.Module, probe: Probe) -> str | None:
     return None
 
 
-def drifts(model: nn.Module, anchored: nn.Module | None, probe: Probe) -> Drifts | None:
-    """Measure all ways on a grid that contains the training grid; None if the model says nothing there."""
+def drifts(model: nn.Module, anchored: nn.Module | None, probe: Probe) -> Drifts:
+    """Measure all ways on a grid that contains the training grid."""
     shape = finer(probe)
     trial = scratch(model)
     extended = Extended(trial, probe.resolution, probe.placements, probe.layout, "cubic")

@@ -50,8 +50,8 @@ def audit(
     Args:
         model: takes (B, C, \*spatial); untouched, run in eval mode.
         make_input: ``make_input(n)`` gives the input at resolution n, or a pair (input, target). With targets the
-            audit measures the error of the model as it is, anchored, run at the training grid, and anchored with
-            native values, and recommends one.
+            audit measures the error of the model as it is, anchored, extended, and run at the training grid, and
+            recommends one.
         resolutions: the training resolution first, then others, best nested in it; three or more give orders.
         placement: where samples lie, as for :func:`quadnorm.anchor`. The data's own evidence is checked against it.
         restrict: how the input goes to the training grid for the run there; see :func:`quadnorm.at_native`.

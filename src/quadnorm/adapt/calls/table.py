@@ -139,7 +139,7 @@ ARITHMETIC = frozenset(["add", "sub", "mul", "div", "pow", "floor_divide", "addc
 
 
 def number_of_samples(native: Any, new: Any) -> Any:
-    """``new`` with every number that differs from the native run's replaced by that one's: n in KᵀV/n."""
+    """``new`` with the native run's numbers in place of its own, such as the n of KᵀV/n."""
     if (
         isinstance(new, (int, float, complex))
         and not isinstance(new, bool)

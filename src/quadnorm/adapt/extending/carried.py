@@ -10,10 +10,10 @@ from quadnorm.adapt.extending.steps import ROWS, Step, StepRow
 
 
 def carried(step: Step) -> Any:
-    """The native result at the new grid's nodes; where the result is on a grid of its own, the call itself.
+    """The native result, interpolated to the new grid's nodes.
 
-    A grid of its own (every second sample, say) is left again through a call that mixes samples, whose native result
-    is taken: what is computed there on the way does not matter.
+    A result on a grid of its own, such as every second sample, is what the call itself gives. Its values do not matter:
+    only a call that mixes samples leads back to the model's grid, and for that one the native result is taken.
     """
     forms = step.call.returned
     if not all(f.on_grid for fs in forms for f in fs if f.moves):

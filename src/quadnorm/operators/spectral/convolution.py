@@ -153,7 +153,7 @@ class SpectralConv(nn.Module):
         self._measure, self._waves, self._full = measure, waves, full
 
     def wavenumbers(self) -> Tensor:
-        """The frequency vector of every mode, (*modes, d), in the order of the published weights' two corners folded.
+        """The frequency vector of every mode, (*modes, d), in the order of ``weight``.
 
         >>> SpectralConv(1, 1, 2).wavenumbers()[:, 0, 0]
         tensor([ 0,  1, -1, -2])

@@ -19,8 +19,12 @@ POWER = {"forward": 0.0, "backward": 1.0, "ortho": 0.5}  # of the number of samp
 
 @dataclass(frozen=True)
 class Waves:
-    """Along one axis, of each kept coefficient: the wave that it is read from, the wave that it is written to (None:
-    cut off), with the least frequency among equals, and how often that one counts (2: with its conjugate)."""
+    """What happens to each kept coefficient along one axis.
+
+    ``read``: the wave that it is read from. ``write``: the wave that it is written to, None if it is cut off; of the
+    waves that look alike on the grid, the one of lowest frequency. ``times``: how often that wave counts in the output,
+    2 where it brings its conjugate along.
+    """
 
     read: tuple[int, ...]
     write: tuple[int | None, ...]

@@ -101,7 +101,7 @@ class AnchoredSpectralConv(spectral_convolution.SpectralConv):
         return y if self.bias is None else y + self.bias
 
     def _slices(self) -> tuple[slice, ...]:
-        """The weight's entries of the kept coefficients: the middle of all axes but the last, whose beginning."""
+        """Where the kept coefficients stand in the weight: first on its last axis, in the middle on the others."""
         channels = [slice(None)] * (1 if self.separable else 2)
         cut = []
         for line, most in zip(self.lines, self.max_n_modes, strict=True):

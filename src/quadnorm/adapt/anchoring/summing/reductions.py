@@ -144,7 +144,8 @@ register(
 
 
 def _share(step: Step) -> Any:
-    """Values, not weights: a sum over the samples counts them again."""
+    """X divided by its sum over samples, each counted as in training: the values alone, since whoever sums them next
+    counts the samples again."""
     assert isinstance(step, Weighted)
     x, dim, name = step.given["input"], statistics._dim(step), step.call.name
     counts = step.counts(x, [dim])

@@ -95,7 +95,7 @@ def register(names: str, row: StepRow) -> None:
 
 
 def nothing(step: Step) -> Any:
-    """Rows that need nothing of a native run."""
+    """What rows keep that need nothing of the native run."""
 
 
 def mixes_space(call: Call) -> bool:

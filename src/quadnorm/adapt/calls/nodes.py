@@ -52,9 +52,16 @@ class PaddedGridAxis(NamedTuple):
 @lru_cache(maxsize=512)
 def _between(placement: str, old: PaddedGridAxis, new: PaddedGridAxis, wraps: bool) -> Tensor:
     """M (new, old): values at the old samples to values at the new ones; exact where they coincide."""
-    at, m = positions(placement, old.samples, new.samples, new.extra, new.origin, old.origin), old.length
+    return interpolation(
+        positions(placement, old.samples, new.samples, new.extra, new.origin, old.origin), old.length, wraps
+    )
+
+
+def interpolation(at: np.ndarray, m: int, wraps: bool) -> Tensor:
+    """M (P, m): values at m samples to values at the places ``at``, fractional indices; a spline, or waves if it
+    ``wraps``."""
     if m == 1:
-        return torch.ones(new.length, 1, dtype=torch.float64)
+        return torch.ones(len(at), 1, dtype=torch.float64)
     if wraps:
         waves = np.exp(2j * np.pi * np.outer(at / m, np.arange(m // 2 + 1)))
         waves[:, 1 : (m + 1) // 2] *= 2

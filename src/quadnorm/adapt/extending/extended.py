@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
+import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from quadnorm.adapt.calls.plan import CallPlan, make_plan
 from quadnorm.adapt.calls.trees import mapped, tensors
-from quadnorm.adapt.extending.inputs import grid_of_inputs, regridded
+from quadnorm.adapt.extending.inputs import arranged, grid_of_inputs, in_a_row, regridded
 from quadnorm.adapt.extending.modes import Record, Replay, run_under
+from quadnorm.adapt.extending.points import PointNodes, arrangement, checked_points
 from quadnorm.measures.base import Shape
 
 
@@ -42,6 +45,45 @@ class Extended(nn.Module):
         record = Record(plan)
         run_under(self.model, record, *native)
         return run_under(self.model, Replay(plan, plan.nodes(shape), record.tape), args, kwargs)
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def at_points(
+        self, points: Any, *args: Any, grid: Shape | None = None, values: Tensor | None = None, **kwargs: Any
+    ) -> Any:
+        r"""The model's output at scattered points: trained on a grid, asked anywhere.
+
+        Sums are the native run's, as on grids; waves are evaluated at the points, statistics applied there, keys and
+        values attended to from there.
+
+        Args:
+            points: (P, d) in the unit cube, whose ends are those of the domain (endpoint samples lie on them).
+            args, kwargs: the model's inputs on any grid.
+            grid: as in a call.
+            values: the first field's values at the points, (B, C, P), or (B, P, C) for other layouts; interpolated from
+                the grid (splines) if they are not given.
+
+        Returns:
+            What the model returns, with one axis of P samples in place of the grid's.
+
+        >>> model = nn.Sequential(nn.Conv1d(1, 4, 1), nn.GroupNorm(1, 4), nn.GELU(), nn.Conv1d(4, 1, 1))
+        >>> from quadnorm import extend
+        >>> extend(model, 9).at_points([[0.0], [0.3], [1.0]], torch.randn(2, 1, 9)).shape
+        torch.Size([2, 1, 3])
+        """
+        d = len(self.resolution)
+        places = checked_points(points, d)
+        shape = grid_of_inputs(args, kwargs, d, self.layout, grid)
+        native = self._regridded((args, kwargs), shape, self.resolution)
+        plan = self.plan(*native)
+        filled = arrangement(len(places), self.resolution)
+        more = np.repeat(places[-1:], prod(filled) - len(places), 0)
+        nodes = PointNodes(plan.native, filled, plan.placements, plan.origins, points=np.concatenate([places, more]))
+        live = arranged((args, kwargs), shape, nodes, self.layout, values)
+        record = Record(plan, every=True)
+        run_under(self.model, record, *native)
+        y = run_under(self.model, Replay(plan, nodes, record.tape), *live)
+        forms = iter(plan.outputs)
+        return mapped(lambda t: in_a_row(t, next(forms), nodes, len(places)), y)
 
     def plan(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallPlan:
         """The calls of the model, from runs on grids around the training grid; made once for each kind of input."""

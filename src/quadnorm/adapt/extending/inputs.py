@@ -5,10 +5,14 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from quadnorm._suggest import unknown
+from quadnorm.adapt.calls.forms import Forms
+from quadnorm.adapt.calls.plan import CannotFollowError
 from quadnorm.adapt.calls.trees import mapped, tensors
+from quadnorm.adapt.extending.points import PointNodes, taken
 from quadnorm.carry.grids import carry
 from quadnorm.measures.base import Shape
 
@@ -76,3 +80,51 @@ def regridded(value: Any, old: Shape, new: Shape, placements: tuple[str, ...], l
         return carry(x.movedim(dims, last), new, placements, method).movedim(last, dims)
 
     return mapped(one, value)
+
+
+def arranged(value: Any, old: Shape, nodes: PointNodes, layout: str, values: Tensor | None) -> Any:
+    """Every field on the grid ``old`` among the arguments, at the points, in their arrangement; ``values`` take the
+    first field's place."""
+    d, rows = len(old), nodes.rows(old)
+    given = [] if values is None else [values]
+
+    def one(x: Tensor) -> Tensor:
+        dims = spatial_dims(x, d, layout)
+        if dims is None or not x.is_floating_point():
+            return x
+        if layout == "tokens":
+            if x.shape[1] != prod(old):
+                return x
+            x, dims = torch.unflatten(x, 1, old), tuple(range(1, d + 1))
+        if tuple(x.shape[k] for k in dims) != old:
+            return x
+        y = taken(x, list(dims), rows) if not given else _filled_up(given.pop(), x, dims, len(rows[0]))
+        return y if layout == "tokens" else torch.unflatten(y, dims[0], nodes.shape)
+
+    result = mapped(one, value)
+    if given:
+        raise ValueError("values were given, but no field among the inputs that they could stand for")
+    return result
+
+
+def _filled_up(values: Tensor, x: Tensor, dims: tuple[int, ...], count: int) -> Tensor:
+    """Values at the points, the last one repeated."""
+    at = dims[0]
+    wanted = [*x.shape[:at], -1, *x.shape[dims[-1] + 1 :]]
+    if values.ndim != len(wanted) or any(n not in (-1, m) for n, m in zip(wanted, values.shape, strict=True)):
+        raise ValueError(f"values at the points have the shape {tuple(wanted)}, got {tuple(values.shape)}")
+    if values.shape[at] > count:
+        raise ValueError(f"got values at {values.shape[at]} points, more than there are points")
+    last = values.narrow(at, values.shape[at] - 1, 1)
+    more = [count - values.shape[at] if k == at else -1 for k in range(values.ndim)]
+    return torch.cat([values, last.expand(more)], at)
+
+
+def in_a_row(t: Tensor, forms: Forms, nodes: PointNodes, count: int) -> Tensor:
+    """An output in the points' arrangement, with one axis of ``count`` points; one without samples as it is."""
+    dims = [k for k, f in enumerate(forms) if f.on_grid]
+    if not dims:
+        return t
+    if len(dims) > 1 and dims != list(range(dims[0], dims[0] + len(nodes.native))):
+        raise CannotFollowError("the model returns its samples in a form that scattered points cannot take")
+    return t.flatten(dims[0], dims[-1]).narrow(dims[0], 0, count)

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from quadnorm.adapt.calls.forms import moving
 from quadnorm.adapt.calls.live import Live, opaque_modules, without_fast_paths
 from quadnorm.adapt.calls.nodes import Nodes
 from quadnorm.adapt.calls.plan import Call, CallPlan, CannotFollowError
@@ -56,11 +57,16 @@ class Aligned(Live):
 
 
 class Record(Aligned):
-    """The run on the training grid."""
+    """The run on the training grid.
 
-    def __init__(self, plan: CallPlan) -> None:
+    Of the constant fields that a call is given, those are kept that differ from grid to grid, or with ``every`` all:
+    on something that is no grid the model cannot make them.
+    """
+
+    def __init__(self, plan: CallPlan, every: bool = False) -> None:
         super().__init__(plan, plan.nodes(plan.native))
         self.tape: list[Kept] = []
+        self.every = every
 
     def on_call(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         result = func(*args, **kwargs)
@@ -68,7 +74,12 @@ class Record(Aligned):
             return result
         call = self.next_call(name)
         given = tensors((args, kwargs))
-        kept = Kept(constants={k: given[k] for k, foreign in enumerate(call.foreign) if foreign and k < len(given)})
+        constants = {
+            k: t
+            for k, (t, foreign) in enumerate(zip(given, call.foreign, strict=False))
+            if foreign or (self.every and _is_field(call, k, t))
+        }
+        kept = Kept(constants=constants)
         step = Step(call, func, args, kwargs, self.nodes, result=result)
         if call.settled:
             kept.result = mapped(_copy, result)
@@ -82,6 +93,11 @@ class Record(Aligned):
 
     def recorded(self, step: Step) -> None:
         """Called after each step."""
+
+
+def _is_field(call: Call, slot: int, t: Tensor) -> bool:
+    """Whether an argument is a constant with a value for each sample."""
+    return not call.live[slot] and bool(moving(call.given[slot])) and t.is_floating_point()
 
 
 def _copy(t: Tensor) -> Tensor:

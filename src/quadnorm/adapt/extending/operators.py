@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from quadnorm._precision import full_precision
 from quadnorm._tensors import is_plain
+from quadnorm.adapt.extending.points import PointNodes, taken
 from quadnorm.adapt.extending.steps import Step, StepRow, register
 from quadnorm.measures import Anchored
 from quadnorm.operators.domain import COUNTING
-from quadnorm.operators.spectral.dft import matrix, waves_of
-from quadnorm.operators.spectral.transforms import through_matrices, through_real_matrices
+from quadnorm.operators.spectral.dft import matrix, waves_at, waves_of
+from quadnorm.operators.spectral.transforms import (
+    output_coefficients,
+    through_matrices,
+    through_real_matrices,
+)
 
 
 def _replay(step: Step) -> Tensor:
@@ -31,11 +37,17 @@ def _replay(step: Step) -> Tensor:
         role = "analysis" if full is None else "plain"
         roles = ["plain"] * (len(modes.kept) - 1) + ["half"]
         analysis = tuple(matrix(*a, role, x0.device, real) for a in axes[0])
-        synthesis = tuple(matrix(*a, r, x0.device, real) for a, r in zip(axes[1], roles, strict=True))
         field = x0.to(real)
         if full is not None:
             field = field * full.shared_weights(shapes[0], x0.device, real)
         constant = None if bias is None else bias.to(real)
+        if isinstance(step.nodes, PointNodes):
+            places = torch.from_numpy(step.nodes.points).T
+            rows = [waves_at(*a, r, p).T for a, r, p in zip(axes[0], roles, places, strict=True)]
+            t = output_coefficients(field, weight, constant, modes, analysis)  # (*rows, B, C)
+            dims = list(range(len(rows)))
+            return torch.unflatten(taken(t, dims, rows).permute(1, 2, 0), 2, step.nodes.shape).to(x0.dtype)
+        synthesis = tuple(matrix(*a, r, x0.device, real) for a, r in zip(axes[1], roles, strict=True))
         way = through_matrices if is_plain(field, weight, constant) else through_real_matrices
         return way(field, weight, constant, modes, analysis, synthesis).to(x0.dtype)
 

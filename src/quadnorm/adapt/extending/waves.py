@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from quadnorm.adapt.extending.points import PointNodes
 from quadnorm.adapt.extending.steps import Step, StepRow, register
 from quadnorm.measures._cache import TensorCache
 
@@ -120,6 +121,8 @@ def _replay_inverse(step: Step) -> Tensor:
         for at, d in enumerate(dims):
             Y = resized(Y, d, shape[d], half and at == len(dims) - 1)
     forms = step.call.returned[0]
+    if isinstance(step.nodes, PointNodes):
+        return step.nodes.synthesised(Y, dims, native, [forms[d] for d in dims], half, step.given.get("norm"))
     places = []
     for d, n0, n in zip(dims, native, sizes, strict=True):
         f = forms[d]

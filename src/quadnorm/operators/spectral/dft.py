@@ -36,15 +36,16 @@ class Wave:
         """s_j for j = 0 … n−1, float64."""
         if self.axis is None:
             s = torch.arange(n, dtype=torch.float64, device="cpu") / n
-        else:
-            r = (self.axis.nodes(n) - self.axis.lo) / (self.axis.hi - self.axis.lo)
-            if self.period is not None:
-                s = r / self.period
-            elif isinstance(self.axis, AnchoredAxis):
-                s = _training_turns(self.axis, r)
-            else:
-                s = r
-        return s / (1 + self.padding)
+            return s / (1 + self.padding)
+        return self.turns_at((self.axis.nodes(n) - self.axis.lo) / (self.axis.hi - self.axis.lo))
+
+    def turns_at(self, r: Tensor) -> Tensor:
+        """S at places r of the axis, which runs from 0 to 1; float64."""
+        if self.period is not None:
+            r = r / self.period
+        elif isinstance(self.axis, AnchoredAxis):
+            r = _training_turns(self.axis, r)
+        return r / (1 + self.padding)
 
     def weights(self, n: int) -> Tensor:
         """Weights that sum to 1, float64."""
@@ -109,9 +110,10 @@ def matrix(wave: Wave, n: int, top: int, role: str, device: torch.device, dtype:
     return MATRICES.get(key, lambda: _matrix(wave, n, top, role).to(device=device, dtype=dtype).contiguous())
 
 
-def _matrix(wave: Wave, n: int, top: int, role: str) -> Tensor:
+def _matrix(wave: Wave, n: int, top: int, role: str, places: Tensor | None = None) -> Tensor:
+    """As :func:`matrix`; at ``places`` on the axis, from 0 to 1, if they are given, instead of the n nodes."""
     k = torch.arange(top + 1, dtype=torch.float64, device="cpu")
-    turns = k[:, None] * wave.turns(n)
+    turns = k[:, None] * (wave.turns(n) if places is None else wave.turns_at(places))
     angle = 2 * torch.pi * (turns - turns.round())  # large arguments would cost digits
     waves = torch.cat([torch.cos(angle), torch.sin(angle)])
     if role == "analysis":
@@ -124,6 +126,11 @@ def _matrix(wave: Wave, n: int, top: int, role: str) -> Tensor:
         )
         return waves * torch.cat([twice, twice])[:, None]
     return waves
+
+
+def waves_at(wave: Wave, n: int, top: int, role: str, places: Tensor) -> Tensor:
+    """The matrix of n samples, evaluated at other places (P,) on the axis, from 0 to 1: (2·top+2, P), float64."""
+    return _matrix(wave, n, top, role, places)
 
 
 def waves_of(

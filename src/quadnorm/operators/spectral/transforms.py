@@ -86,13 +86,19 @@ def through_matrices(
 def through_real_matrices(
     x: Tensor, weight: Tensor, bias: Tensor | None, modes: Modes, analysis: Matrices, synthesis: Matrices
 ) -> Tensor:
-    """The same in real operations only, which compilers can fuse; (X W) as one real product of twice the width."""
+    """The same in real operations only, which compilers can fuse."""
+    return synthesise_real(output_coefficients(x, weight, bias, modes, analysis), synthesis)
+
+
+def output_coefficients(x: Tensor, weight: Tensor, bias: Tensor | None, modes: Modes, analysis: Matrices) -> Tensor:
+    """The output's coefficients of products of cosines and sines, (*rows, B, C); X W as one real product of twice the
+    width."""
     re, im = to_modes(analyse_real(x, analysis), modes)
     wr, wi = torch.view_as_real(weight).unbind(-1)  # (K, I, O)
     both = torch.cat([torch.cat([wr, wi], 2), torch.cat([-wi, wr], 2)], 1)  # (K, 2I, 2O)
     out = torch.bmm(torch.cat([re.flatten(0, -3), im.flatten(0, -3)], -1), both)  # (K, B, 2O)
     re, im = out.view(*modes.shape, x.shape[0], out.shape[2]).chunk(2, -1)
-    return synthesise_real(with_constant(from_modes(re, im, modes), bias), synthesis)
+    return with_constant(from_modes(re, im, modes), bias)
 
 
 def through_fft(x: Tensor, weight: Tensor, bias: Tensor | None, modes: Modes) -> Tensor:

@@ -1,0 +1,151 @@
+"""Scattered points in place of a grid: where they lie among the training nodes, and values taken there.
+
+A model that expects a grid is given one: the points fill its rows one after the other, and the last point is repeated
+until it is full. What acts on single samples does not notice. What mixes them is the native run's, evaluated at each
+sample's own place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod, sqrt
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from quadnorm.adapt.calls.forms import Form, Forms
+from quadnorm.adapt.calls.nodes import Nodes, interpolation
+from quadnorm.adapt.calls.plan import CannotFollowError
+from quadnorm.measures.base import Shape
+from quadnorm.measures.placement import PLACEMENTS
+
+CHUNK = 2**12  # points evaluated together
+
+
+def checked_points(points: Any, d: int) -> np.ndarray:
+    """Points (P, d) of the unit cube in float64, or an error that says what was expected."""
+    given = torch.as_tensor(points)
+    if given.ndim != 2 or given.shape[1] != d or not given.shape[0] or given.is_complex():
+        raise ValueError(f"expected points of shape (P, {d}), one row for each, got {tuple(given.shape)}")
+    values = given.detach().cpu().double().numpy()
+    if not np.isfinite(values).all() or values.min() < 0 or values.max() > 1:
+        raise ValueError(
+            f"points lie in the unit cube, whose ends are those of the domain; got coordinates from {values.min():.4g} "
+            f"to {values.max():.4g}: subtract the domain's lower end and divide by its length"
+        )
+    return values
+
+
+def arrangement(count: int, native: Shape) -> Shape:
+    """A grid with room for ``count`` points, finer than the training grid along every axis."""
+    inner = tuple(2 * n + 1 for n in native[1:])
+    return (max(2 * native[0] + 3, -(-count // prod(inner))), *inner)
+
+
+def indices(placement: str, n: int, r: np.ndarray) -> np.ndarray:
+    """Places r in [0, 1] as fractional indices into n samples.
+
+    >>> indices("endpoint", 5, np.array([0.0, 0.5])), indices("cell", 4, np.array([0.5]))
+    (array([0., 2.]), array([1.5]))
+    """
+    p = PLACEMENTS[placement]
+    return r * (n + p.more) - p.first / 2
+
+
+def taken(t: Tensor, dims: list[int], rows: list[Tensor]) -> Tensor:
+    """The axes ``dims`` of t, values at samples, replaced by one axis at the first of them: values at the points.
+
+    ``rows`` (P, n) say for every axis how a point's value follows from the samples': Σ_ab A_pa B_pb t_ab.
+    """
+    y = t.movedim(dims, tuple(range(-len(dims), 0)))
+    lead, parts = y.shape[: -len(dims)], []
+    dtype = y.dtype if y.dtype in (torch.float64, torch.complex64, torch.complex128) else torch.float32
+    y = y.to(dtype).reshape(-1, *y.shape[len(lead) :])
+    for k in range(0, len(rows[0]), CHUNK):
+        first, *others = (r[k : k + CHUNK].to(y.device, dtype) for r in rows)
+        part = torch.einsum("ba...,pa->bp...", y, first)
+        for r in others:
+            part = torch.einsum("bpa...,pa->bp...", part, r)
+        parts.append(part)
+    return torch.cat(parts, 1).reshape(*lead, -1).movedim(-1, dims[0]).to(t.dtype)
+
+
+@dataclass(frozen=True)
+class PointNodes(Nodes):
+    """The training grid, and points that fill a grid of ``shape`` one after the other."""
+
+    points: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))  # (P, d), P = Π shape
+
+    def rows(self, sizes: Shape, wrap: bool = True) -> list[Tensor]:
+        """For each axis the matrix (P, n) from ``sizes`` samples of the domain to the points."""
+        each = zip(self.placements, sizes, self.points.T, strict=True)
+        return [interpolation(indices(p, n, r), n, wrap and PLACEMENTS[p].wraps) for p, n, r in each]
+
+    def carry(self, t: Tensor, dim: int, form: Form, *, wrap: bool = True) -> Tensor:
+        raise CannotFollowError("the model brings a field to the samples axis by axis, which scattered points have not")
+
+    def restrict(self, t: Tensor, dim: int, form: Form, *, wrap: bool = True) -> Tensor:
+        raise CannotFollowError("the model sums over single axes of the grid, which scattered points have not")
+
+    def carried(self, t: Tensor, forms: Forms, *, wrap: bool = True) -> Tensor:
+        """A field of the training grid at the points, in their arrangement."""
+        dims = [k for k, f in enumerate(forms) if f.on_grid and t.shape[k] == f.size(self.native)]
+        if not dims:
+            return t
+        d, form, rows = len(self.native), forms[dims[0]], self.rows(self.native, wrap)
+        if any(forms[k].fold != 1 or any(forms[k].extra) for k in dims):
+            raise CannotFollowError("the model has a padded or folded field, which cannot be taken to scattered points")
+        if form.axes == tuple(range(d)):  # samples in a row
+            return taken(torch.unflatten(t, dims[0], self.native), [dims[0] + k for k in range(d)], rows)
+        t, dims = self._full(t, forms, dims)
+        return torch.unflatten(taken(t, dims, rows), dims[0], self.shape)
+
+    def _full(self, t: Tensor, forms: Forms, dims: list[int]) -> tuple[Tensor, list[int]]:
+        """A field with all of the grid's axes side by side, repeated along those for which it has a length of 1."""
+        first = dims[0] - forms[dims[0]].axes[0]
+        span = list(range(first, first + len(self.native)))
+        inside = first >= 0 and span[-1] < t.ndim and all(forms[k].axes == (k - first,) for k in dims)
+        if not inside or any(k not in dims and t.shape[k] != 1 for k in span):
+            raise CannotFollowError(
+                "the model has a field along some of the grid's axes, which scattered points have not"
+            )
+        return t.expand([self.native[k - first] if k in span else n for k, n in enumerate(t.shape)]), span
+
+    def synthesised(
+        self, Y: Tensor, dims: list[int], native: list[int], forms: list[Form], half: bool, norm: str | None
+    ) -> Tensor:
+        r"""The inverse transform of Y at the points, :math:`\sum_k Y_k e^{2\pi i k\cdot t / n_0}`, as arranged.
+
+        Where the model has padded, zeros stand around it: it cuts them off.
+        """
+        if [f.axes for f in forms] != [(k,) for k in range(len(self.native))] or dims != list(
+            range(dims[0], dims[0] + len(dims))
+        ):
+            raise CannotFollowError("the model transforms single axes of the grid, which scattered points have not")
+        waves = []
+        for at, (k, f, n0) in enumerate(zip(range(len(dims)), forms, native, strict=True)):
+            t = indices(self.placements[k], self.native[k], self.points[:, k]) + self.origins.get((k, f.extra[0]), 0)
+            last = half and at == len(dims) - 1
+            m = np.arange(n0 // 2 + 1) if last else np.fft.fftfreq(n0, 1 / n0)
+            twice = np.where((m == 0) | (2 * m == n0), 1.0, 2.0) if last else 1.0
+            waves.append(torch.from_numpy(np.exp(2j * np.pi * np.outer(t, m) / n0) * twice))
+        for d, w in zip(dims, waves, strict=True):
+            Y = Y.narrow(d, 0, w.shape[1]) if Y.shape[d] > w.shape[1] else _filled(Y, d, w.shape[1])
+        total = prod(native)
+        Y = Y / {None: total, "backward": total, "ortho": sqrt(total), "forward": 1}[norm]
+        y = taken(Y, dims, waves)
+        y = torch.unflatten(y.real if half else y, dims[0], self.shape)
+        amounts: list[int] = []
+        for k, f in enumerate(forms):
+            before, extra = self.origin(k, f.extra[0]), self.extra(k, f.extra[0])
+            amounts = [before, extra - before, *amounts]
+        after = y.ndim - dims[-1] - 1
+        return pad(y, [0, 0] * after + amounts) if any(amounts) else y
+
+
+def _filled(Y: Tensor, d: int, size: int) -> Tensor:
+    """Filled up with zeros at its end, as ``torch.fft`` does."""
+    return pad(Y, [0, 0] * (Y.ndim - d - 1) + [0, size - Y.shape[d]]) if Y.shape[d] < size else Y

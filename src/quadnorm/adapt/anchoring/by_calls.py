@@ -82,8 +82,8 @@ def _with_calls(model: nn.Module, probe: Probe, report: AnchorReport) -> nn.Modu
             action, why = "left", "padding by samples, which no sum that can be anchored sees"
         if action != "anchored" and where in by_rule:
             continue  # the module's own line says it better
-        if action == "anchored":
-            report.entries = [e for e in report if e.name != where or e.action != "left"]
+        if action == "anchored":  # what a rule said of the module holds no more; other calls' lines do
+            report.entries = [e for e in report if e.name != where or e.action != "left" or e.kind.startswith("call ")]
         report.add(where, f"call {name}", action, why + (f" ({times} times)" if times > 1 else ""))
     return wrapped if sums else model
 

@@ -87,10 +87,6 @@ def _cuts(call: Call) -> bool:
     return bool(call.lost)
 
 
-def _never(call: Call) -> bool:
-    return False
-
-
 def _rows(family: str, why: str, mixes: Callable[[Call], bool], names: str) -> dict[str, Kind]:
     return dict.fromkeys(names.split(), Kind(family, why, mixes))
 

@@ -5,19 +5,14 @@ import pickle
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import pytest
 import torch
 
 from quadnorm.lab.studies import (
-    Budget,
-    Desk,
     Method,
     Run,
-    Study,
-    Variant,
     derived,
     derived_names,
     estimate,
@@ -26,7 +21,6 @@ from quadnorm.lab.studies import (
     study,
     study_names,
 )
-from quadnorm.lab.studies.estimate import STEP, StepCost, step_seconds
 from quadnorm.lab.studies.paper import NOT_EXPERIMENTAL
 from quadnorm.lab.studies.study import PRESETS, TRANSFER
 from quadnorm.problems import problem, problem_names
@@ -271,67 +265,3 @@ def test_the_catalog_needs_neither_torch_nor_numpy():
     code += "print({'torch', 'numpy'} & set(sys.modules))"
     imported = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     assert imported == "set()"
-
-
-# --- the estimate ----------------------------------------------------------------------------------------------------
-
-
-def tiny(**changes) -> Study:
-    """100 steps of an FNO at 32², 2 methods, 3 seeds."""
-    v = Variant(
-        name="main",
-        problem="poisson",
-        operator="fno",
-        methods=(Method("LayerNorm", "layer"), Method("None", "none")),
-        train=(32,),
-        test=(32, 64),
-        budget=Budget(train=200, val=40, test=60, epochs=10, lr=5e-4),
-        desk=Desk(epochs=5),
-        operator_params={"width": 32, "modes": 12, "layers": 4},
-    )
-    variants = (replace(v, **changes),)
-    return Study(name="tiny", title="", theme="", variants=variants, seeds=(0, 1, 2))
-
-
-def test_estimate_by_hand(monkeypatch):
-    """6 runs: 100 steps of 0.3 s, 10 validations of 2 batches of 0.1 s, 3 test batches of 0.1 + 1/3 s; 300 samples."""
-    monkeypatch.setitem(STEP, "fno", StepCost(0.3, 1.0, width=32, layers=4))
-    e = estimate(tiny())
-    assert e.runs == 6
-    assert e.training == pytest.approx(6 * 30)
-    assert e.validation == pytest.approx(6 * 2)
-    assert e.testing == pytest.approx(6 * 1.3)
-    assert e.data == pytest.approx(1.5)
-    assert e.minutes(workers=1) == pytest.approx((180 + 12 + 7.8 + 1.5) / 60)
-    assert e.minutes(workers=2) == pytest.approx((180 + 12 + 7.8 + 1.5) / 102)
-
-
-def test_steps_of_several_grids_share_an_epoch():
-    one, two = estimate(tiny()), estimate(tiny(train=(32, 64)))
-    cost = STEP["fno"]
-    assert two.training == pytest.approx(one.training * (cost.at_32 + cost.at_64) / 2 / cost.at_32)
-
-
-def test_step_cost_meets_the_measured_grids_and_grows():
-    for operator, cost in STEP.items():
-        assert step_seconds(operator, 32, cost.width, cost.layers) == pytest.approx(cost.at_32)
-        assert step_seconds(operator, 64, cost.width, cost.layers) == pytest.approx(cost.at_64)
-        sizes = [step_seconds(operator, n, cost.width, cost.layers) for n in (8, 16, 32, 64, 128, 256)]
-        assert all(0 < a < b for a, b in pairwise(sizes))
-        assert step_seconds(operator, 32, cost.width, cost.layers, batch=10) == pytest.approx(cost.at_32 / 2)
-        assert step_seconds(operator, 32, cost.width * 2, cost.layers) == pytest.approx(cost.at_32 * 4)
-
-
-def test_a_budget_of_nothing_is_refused():
-    with pytest.raises(ValueError, match="epochs of 1 or more, got 0"):
-        Budget(train=10, val=1, test=1, epochs=0, lr=1e-3)
-    with pytest.raises(ValueError, match="at least one variant"):
-        Study(name="empty", title="", theme="", variants=(), seeds=(0,))
-    with pytest.raises(ValueError, match="did you mean 'ci95'"):
-        replace(tiny(), statistic="ci")
-
-
-def test_a_problem_without_a_measured_cost_has_an_estimate():
-    s = study("demo").at("smoke")
-    own = replace(s, variants=tuple(replace(v, problem="one-of-yours") for v in s.variants))
-    assert estimate(own).data > 0

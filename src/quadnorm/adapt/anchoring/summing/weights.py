@@ -11,7 +11,6 @@ from torch import Tensor
 
 from quadnorm.adapt.calls.forms import Form
 from quadnorm.adapt.calls.nodes import Nodes
-from quadnorm.adapt.calls.plan import Call
 from quadnorm.adapt.extending.steps import Step, StepRow
 from quadnorm.measures import Anchored
 from quadnorm.measures.padded import PaddedAxis
@@ -96,8 +95,3 @@ def register(names: str, row: StepRow) -> None:
 
 def nothing(step: Step) -> Any:
     """What rows keep that need nothing of the native run."""
-
-
-def mixes_space(call: Call) -> bool:
-    """Whether the call sees samples at all."""
-    return bool(call.over)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite, nan
 
-from quadnorm.lab.analysis.claims.cases.shared import interval, minus, not_run, rise_of, source
-from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, PARTLY, REPRODUCED, Case, Finding, verdict_of
+from quadnorm.lab.analysis.claims.cases.shared import decided_by, interval, minus, not_run, rise_of, source
+from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, PARTLY, REPRODUCED, Finding, verdict_of
 from quadnorm.lab.analysis.comparisons import runs_at
 from quadnorm.lab.analysis.results import Library
 from quadnorm.lab.analysis.statistics.fits import fit_power
@@ -20,7 +20,9 @@ def _route(native: int, far: int) -> str:
     return f"{grid_name(native)} → {grid_name(far)}"
 
 
+@decided_by("difference of degradations, paired t")
 def degrades_less(
+    library: Library,
     study: str,
     variant: str,
     native: int,
@@ -28,148 +30,131 @@ def degrades_less(
     claimed: float,
     method: str = "QuadNorm",
     baseline: str = "LayerNorm",
-) -> Case:
+) -> Finding:
     """The baseline's degradation is ``claimed`` times the method's; judged by the paired difference of the two."""
-    kind = "difference of degradations, paired t"
-
-    def case(library: Library) -> Finding:
-        text = f"{baseline} degrades {claimed:g} times as much as {method}, {_route(native, far)}"
-        slow, fast = common(*(rise_of(library, study, variant, m, native, far) for m in (method, baseline)))
-        if not slow:
-            return not_run(study, text, kind)
-        mean_slow, mean_fast = summarize(slow).mean, summarize(fast).mean
-        t = paired_t(fast, slow)
-        size = abs(mean_fast) or 1.0
-        # As a share of the baseline's degradation: a ratio of r saves 1 − 1/r of it.
-        verdict = verdict_of(t.difference / size, t.low / size, t.high / size, 1 - 1 / claimed)
-        ratio = f", {mean_fast / mean_slow:.1f} times" if mean_slow > 0 and mean_fast > 0 else ""
-        shown = minus(f"{mean_fast:+.2f} against {mean_slow:+.2f} points{ratio}")
-        return Finding(verdict, shown, text, source(library, study, len(slow)), kind=kind)
-
-    return case
+    text = f"{baseline} degrades {claimed:g} times as much as {method}, {_route(native, far)}"
+    slow, fast = common(*(rise_of(library, study, variant, m, native, far) for m in (method, baseline)))
+    if not slow:
+        return not_run(study, text)
+    mean_slow, mean_fast = summarize(slow).mean, summarize(fast).mean
+    t = paired_t(fast, slow)
+    size = abs(mean_fast) or 1.0
+    # As a share of the baseline's degradation: a ratio of r saves 1 − 1/r of it.
+    verdict = verdict_of(t.difference / size, t.low / size, t.high / size, 1 - 1 / claimed)
+    ratio = f", {mean_fast / mean_slow:.1f} times" if mean_slow > 0 and mean_fast > 0 else ""
+    shown = minus(f"{mean_fast:+.2f} against {mean_slow:+.2f} points{ratio}")
+    return Finding(verdict, shown, text, source(library, study, len(slow)))
 
 
-def degrades_least(study: str, variant: str, native: int, far: int, method: str) -> Case:
+@decided_by("smallest mean degradation on common seeds")
+def degrades_least(library: Library, study: str, variant: str, native: int, far: int, method: str) -> Finding:
     """``method`` has the smallest mean degradation of the paper's methods, on the seeds that all of them have."""
-    kind = "smallest mean degradation on common seeds"
-
-    def case(library: Library) -> Finding:
-        text = f"{method} degrades least, {_route(native, far)}"
-        labels = [m.label for m in library.results(study).study.variant(variant).methods if m.row]
-        by_method = {m: r for m in labels if (r := rise_of(library, study, variant, m, native, far))}
-        if method not in by_method or len(by_method) < 2:
-            return not_run(study, text, kind)
-        shared = dict(zip(by_method, common(*by_method.values()), strict=True))
-        means = {m: mean for m, r in shared.items() if r and isfinite(mean := summarize(r).mean)}
-        where = source(library, study, len(shared[method]))
-        if method not in means:
-            return Finding(PARTLY, "no seeds in common, or a run failed", text, where, kind=kind)
-        least = min(means, key=lambda m: means[m])
-        shown = minus(f"{least} least, {means[least]:+.2f} points; {method} {means[method]:+.2f}")
-        shown = minus(f"{method} least, {means[method]:+.2f} points") if least == method else shown
-        return Finding(REPRODUCED if least == method else CONTRADICTED, shown, text, where, kind=kind)
-
-    return case
+    text = f"{method} degrades least, {_route(native, far)}"
+    labels = [m.label for m in library.results(study).study.variant(variant).methods if m.row]
+    by_method = {m: r for m in labels if (r := rise_of(library, study, variant, m, native, far))}
+    if method not in by_method or len(by_method) < 2:
+        return not_run(study, text)
+    shared = dict(zip(by_method, common(*by_method.values()), strict=True))
+    means = {m: mean for m, r in shared.items() if r and isfinite(mean := summarize(r).mean)}
+    where = source(library, study, len(shared[method]))
+    if method not in means:
+        return Finding(PARTLY, "no seeds in common, or a run failed", text, where)
+    least = min(means, key=lambda m: means[m])
+    shown = minus(f"{least} least, {means[least]:+.2f} points; {method} {means[method]:+.2f}")
+    shown = minus(f"{method} least, {means[method]:+.2f} points") if least == method else shown
+    return Finding(REPRODUCED if least == method else CONTRADICTED, shown, text, where)
 
 
-def rises_by(study: str, variant: str, native: int, far: int, method: str, claimed: float) -> Case:
+@decided_by("relative degradation, paired t")
+def rises_by(library: Library, study: str, variant: str, native: int, far: int, method: str, claimed: float) -> Finding:
     """The method's error grows by ``claimed`` per cent of its native value."""
-    kind = "relative degradation, paired t"
-
-    def case(library: Library) -> Finding:
-        text = f"{method} {claimed:g} % above its native error, {_route(native, far)}"
-        a, b = common(*(runs_at(library, study, variant, method, n) for n in (native, far)))
-        if not a:
-            return not_run(study, text, kind)
-        t, base = paired_t(b, a), summarize(a).mean
-        share, low, high = (100 * v / base for v in (t.difference, t.low, t.high))
-        shown = minus(f"{share:+.0f} %{interval(low, high, 0)}") if isfinite(share) else t.note
-        verdict = verdict_of(share, low, high, claimed)
-        return Finding(verdict, shown, text, source(library, study, t.n), kind=kind)
-
-    return case
+    text = f"{method} {claimed:g} % above its native error, {_route(native, far)}"
+    a, b = common(*(runs_at(library, study, variant, method, n) for n in (native, far)))
+    if not a:
+        return not_run(study, text)
+    t, base = paired_t(b, a), summarize(a).mean
+    share, low, high = (100 * v / base for v in (t.difference, t.low, t.high))
+    shown = minus(f"{share:+.0f} %{interval(low, high, 0)}") if isfinite(share) else t.note
+    verdict = verdict_of(share, low, high, claimed)
+    return Finding(verdict, shown, text, source(library, study, t.n))
 
 
-def ratio_larger(deep: tuple[str, str, int, int], shallow: tuple[str, str, int, int], claimed: str) -> Case:
+@decided_by("ratio of degradations")
+def ratio_larger(
+    library: Library, deep: tuple[str, str, int, int], shallow: tuple[str, str, int, int], claimed: str
+) -> Finding:
     """LayerNorm's degradation over QuadNorm's is larger in one setting than in another: (study, variant, from, to)."""
-    kind = "ratio of degradations"
-
-    def case(library: Library) -> Finding:
-        ratios, seeds = [], 0
-        for study, variant, native, far in (deep, shallow):
-            rises = [rise_of(library, study, variant, m, native, far) for m in ("LayerNorm", "QuadNorm")]
-            layer, quad = common(*rises)
-            if not layer:
-                return not_run(study, claimed, kind)
-            a, b = summarize(layer).mean, summarize(quad).mean
-            ratios.append(a / b if a > 0 and b > 0 else nan)
-            seeds = len(layer)
-        where = f"{deep[0]}, {source(library, shallow[0], seeds)}"
-        if not all(isfinite(r) for r in ratios):
-            return Finding(PARTLY, "no ratio: one of the two does not degrade", claimed, where, kind=kind)
-        verdict = REPRODUCED if ratios[0] > ratios[1] else CONTRADICTED
-        return Finding(verdict, f"{ratios[0]:.1f} times against {ratios[1]:.1f}", claimed, where, kind=kind)
-
-    return case
+    ratios, seeds = [], 0
+    for study, variant, native, far in (deep, shallow):
+        rises = [rise_of(library, study, variant, m, native, far) for m in ("LayerNorm", "QuadNorm")]
+        layer, quad = common(*rises)
+        if not layer:
+            return not_run(study, claimed)
+        a, b = summarize(layer).mean, summarize(quad).mean
+        ratios.append(a / b if a > 0 and b > 0 else nan)
+        seeds = len(layer)
+    where = f"{deep[0]}, {source(library, shallow[0], seeds)}"
+    if not all(isfinite(r) for r in ratios):
+        return Finding(PARTLY, "no ratio: one of the two does not degrade", claimed, where)
+    verdict = REPRODUCED if ratios[0] > ratios[1] else CONTRADICTED
+    return Finding(verdict, f"{ratios[0]:.1f} times against {ratios[1]:.1f}", claimed, where)
 
 
+@decided_by("ratio of mean degradations")
 def ratio_to_none(
-    study: str, variant: str, native: int, far: int, method: str, low: float, high: float, claimed: float
-) -> Case:
+    library: Library,
+    study: str,
+    variant: str,
+    native: int,
+    far: int,
+    method: str,
+    low: float,
+    high: float,
+    claimed: float,
+) -> Finding:
     """The method's degradation over that without a norm lies in [low, high]."""
-    kind = "ratio of mean degradations"
-
-    def case(library: Library) -> Finding:
-        text = f"{method} degrades {claimed:g} times as much as no norm, {_route(native, far)}"
-        mine, none = common(*(rise_of(library, study, variant, m, native, far) for m in (method, "None")))
-        if not mine:
-            return not_run(study, text, kind)
-        a, b = summarize(mine).mean, summarize(none).mean
-        where = source(library, study, len(mine))
-        if not (isfinite(a) and isfinite(b)) or b <= 0:
-            shown = minus(f"{a:+.2f} points against {b:+.2f} without a norm")
-            return Finding(PARTLY, shown, text, where, kind=kind)
-        ratio = a / b
-        verdict = REPRODUCED if low <= ratio <= high else PARTLY if low / 2 <= ratio <= 2 * high else CONTRADICTED
-        shown = minus(f"{ratio:.2f} times ({a:+.2f} against {b:+.2f} points)")
-        return Finding(verdict, shown, text, where, kind=kind)
-
-    return case
+    text = f"{method} degrades {claimed:g} times as much as no norm, {_route(native, far)}"
+    mine, none = common(*(rise_of(library, study, variant, m, native, far) for m in (method, "None")))
+    if not mine:
+        return not_run(study, text)
+    a, b = summarize(mine).mean, summarize(none).mean
+    where = source(library, study, len(mine))
+    if not (isfinite(a) and isfinite(b)) or b <= 0:
+        shown = minus(f"{a:+.2f} points against {b:+.2f} without a norm")
+        return Finding(PARTLY, shown, text, where)
+    ratio = a / b
+    verdict = REPRODUCED if low <= ratio <= high else PARTLY if low / 2 <= ratio <= 2 * high else CONTRADICTED
+    shown = minus(f"{ratio:.2f} times ({a:+.2f} against {b:+.2f} points)")
+    return Finding(verdict, shown, text, where)
 
 
-def factor_below(study: str, variant: str, native: int, far: int, method: str, limit: float, claimed: float) -> Case:
+@decided_by("ratio of mean errors")
+def factor_below(
+    library: Library, study: str, variant: str, native: int, far: int, method: str, limit: float, claimed: float
+) -> Finding:
     """The error at the far grid is at most ``limit`` times the native one."""
-    kind = "ratio of mean errors"
-
-    def case(library: Library) -> Finding:
-        text = f"{method} at {claimed:g} times its native error, {_route(native, far)}"
-        a, b = common(*(runs_at(library, study, variant, method, n) for n in (native, far)))
-        if not a:
-            return not_run(study, text, kind)
-        ratio = summarize(b).mean / summarize(a).mean
-        verdict = REPRODUCED if ratio <= limit else PARTLY if ratio <= 1 + 3 * (limit - 1) else CONTRADICTED
-        return Finding(verdict, f"×{ratio:.2f}", text, source(library, study, len(a)), kind=kind)
-
-    return case
+    text = f"{method} at {claimed:g} times its native error, {_route(native, far)}"
+    a, b = common(*(runs_at(library, study, variant, method, n) for n in (native, far)))
+    if not a:
+        return not_run(study, text)
+    ratio = summarize(b).mean / summarize(a).mean
+    verdict = REPRODUCED if ratio <= limit else PARTLY if ratio <= 1 + 3 * (limit - 1) else CONTRADICTED
+    return Finding(verdict, f"×{ratio:.2f}", text, source(library, study, len(a)))
 
 
+@decided_by("fitted exponent")
 def power_law(
-    study: str, variant: str, native: int, grids: Sequence[int], method: str, low: float, high: float
-) -> Case:
+    library: Library, study: str, variant: str, native: int, grids: Sequence[int], method: str, low: float, high: float
+) -> Finding:
     """The degradation grows as (n/n₀)^p with p in [low, high]."""
-    kind = "fitted exponent"
-
-    def case(library: Library) -> Finding:
-        text = f"{method}: degradation as the ratio to the power 0.6"
-        rises = {n: rise_of(library, study, variant, method, native, n) for n in grids}
-        if not all(rises.values()):
-            return not_run(study, text, kind)
-        y = [summarize(r).mean for r in rises.values()]
-        where = source(library, study, len(rises[grids[0]]))
-        if not all(isfinite(v) and v > 0 for v in y):
-            return Finding(CONTRADICTED, "no growth at some grid", text, where, kind=kind)
-        p = fit_power([n / native for n in grids], y).exponent
-        verdict = REPRODUCED if low <= p <= high else PARTLY if low / 2 <= p <= 1.5 * high else CONTRADICTED
-        return Finding(verdict, f"power {p:.2f}", text, where, kind=kind)
-
-    return case
+    text = f"{method}: degradation as the ratio to the power 0.6"
+    rises = {n: rise_of(library, study, variant, method, native, n) for n in grids}
+    if not all(rises.values()):
+        return not_run(study, text)
+    y = [summarize(r).mean for r in rises.values()]
+    where = source(library, study, len(rises[grids[0]]))
+    if not all(isfinite(v) and v > 0 for v in y):
+        return Finding(CONTRADICTED, "no growth at some grid", text, where)
+    p = fit_power([n / native for n in grids], y).exponent
+    verdict = REPRODUCED if low <= p <= high else PARTLY if low / 2 <= p <= 1.5 * high else CONTRADICTED
+    return Finding(verdict, f"power {p:.2f}", text, where)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import isfinite
 
-from quadnorm.lab.analysis.claims.cases.shared import interval, minus, not_run, source
-from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, PARTLY, REPRODUCED, Case, Finding, verdict_of
+from quadnorm.lab.analysis.claims.cases.shared import decided_by, interval, minus, not_run, source
+from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, PARTLY, REPRODUCED, Finding, verdict_of
 from quadnorm.lab.analysis.comparisons import Contrast, compare_at, runs_at
 from quadnorm.lab.analysis.results import Library
 from quadnorm.lab.analysis.statistics.paired import EFFECT_CLASSES, effect_class
@@ -16,110 +16,102 @@ from quadnorm.lab.analysis.statistics.summaries import summarize
 from quadnorm.lab.analysis.tables.table import grid_name
 
 
+@decided_by("improvement, paired bootstrap")
 def better(
-    study: str, variant: str, grid: int, claimed: float, method: str = "QuadNorm", baseline: str = "LayerNorm"
-) -> Case:
+    library: Library,
+    study: str,
+    variant: str,
+    grid: int,
+    claimed: float,
+    method: str = "QuadNorm",
+    baseline: str = "LayerNorm",
+) -> Finding:
     """``method`` has ``claimed`` per cent less error than ``baseline`` at the paper's ``grid``."""
-    kind = "improvement, paired bootstrap"
-
-    def case(library: Library) -> Finding:
-        text = f"{method} {claimed:.3g} % below {baseline} at {grid_name(grid)}"
-        c = compare_at(library, Contrast(study, variant, grid, method, baseline))
-        if c is None:
-            return not_run(study, text, kind)
-        i = c.improvement
-        verdict = verdict_of(i.value, i.low, i.high, claimed / 100)
-        base, mean = c.means
-        spread = interval(100 * i.low, 100 * i.high)
-        shown = minus(f"{100 * i.value:.1f} %{spread} at {grid_name(c.grid)} ({base:.2f} → {mean:.2f})")
-        return Finding(verdict, shown if isfinite(i.value) else i.note, text, f"{study}: {c.budget}", kind=kind)
-
-    return case
+    text = f"{method} {claimed:.3g} % below {baseline} at {grid_name(grid)}"
+    c = compare_at(library, Contrast(study, variant, grid, method, baseline))
+    if c is None:
+        return not_run(study, text)
+    i = c.improvement
+    verdict = verdict_of(i.value, i.low, i.high, claimed / 100)
+    base, mean = c.means
+    spread = interval(100 * i.low, 100 * i.high)
+    shown = minus(f"{100 * i.value:.1f} %{spread} at {grid_name(c.grid)} ({base:.2f} → {mean:.2f})")
+    return Finding(verdict, shown if isfinite(i.value) else i.note, text, f"{study}: {c.budget}")
 
 
-def best(study: str, variant: str, grids: Sequence[int], method: str = "QuadNorm") -> Case:
+@decided_by("smallest mean on common seeds")
+def best(library: Library, study: str, variant: str, grids: Sequence[int], method: str = "QuadNorm") -> Finding:
     """``method`` has the smallest mean error of the paper's methods at every one of the grids, on equal seeds."""
-    kind = "smallest mean on common seeds"
-
-    def case(library: Library) -> Finding:
-        text = f"{method} best at {', '.join(grid_name(n) for n in grids)}"
-        # Rows of ours stay out: the claim is about the paper's methods.
-        labels = [m.label for m in library.results(study).study.variant(variant).methods if m.row]
-        winners: list[str] = []
-        seeds = 0
-        for n in grids:
-            by_method = {m: r for m in labels if (r := runs_at(library, study, variant, m, n))}
-            shared = dict(zip(by_method, common(*by_method.values()), strict=True)) if by_method else {}
-            means = {m: summarize(r).mean for m, r in shared.items() if r}
-            means = {m: v for m, v in means.items() if isfinite(v)}
-            if method in means and len(means) > 1:
-                winners.append(min(means, key=lambda m: means[m]))
-                seeds = len(shared[method])
-        if not winners:
-            return not_run(study, text, kind)
-        won = winners.count(method)
-        verdict = REPRODUCED if won == len(grids) else CONTRADICTED if won == 0 else PARTLY
-        others = ", ".join(sorted(set(winners) - {method}))
-        shown = f"best at {won} of {len(winners)} grids" + (f"; elsewhere {others}" if others else "")
-        return Finding(verdict, shown, text, source(library, study, seeds), kind=kind)
-
-    return case
+    text = f"{method} best at {', '.join(grid_name(n) for n in grids)}"
+    # Rows of ours stay out: the claim is about the paper's methods.
+    labels = [m.label for m in library.results(study).study.variant(variant).methods if m.row]
+    winners: list[str] = []
+    seeds = 0
+    for n in grids:
+        by_method = {m: r for m in labels if (r := runs_at(library, study, variant, m, n))}
+        shared = dict(zip(by_method, common(*by_method.values()), strict=True)) if by_method else {}
+        means = {m: summarize(r).mean for m, r in shared.items() if r}
+        means = {m: v for m, v in means.items() if isfinite(v)}
+        if method in means and len(means) > 1:
+            winners.append(min(means, key=lambda m: means[m]))
+            seeds = len(shared[method])
+    if not winners:
+        return not_run(study, text)
+    won = winners.count(method)
+    verdict = REPRODUCED if won == len(grids) else CONTRADICTED if won == 0 else PARTLY
+    others = ", ".join(sorted(set(winners) - {method}))
+    shown = f"best at {won} of {len(winners)} grids" + (f"; elsewhere {others}" if others else "")
+    return Finding(verdict, shown, text, source(library, study, seeds))
 
 
-def grows(contrasts: Sequence[Contrast], claimed: str) -> Case:
+@decided_by("order of the improvements")
+def grows(library: Library, contrasts: Sequence[Contrast], claimed: str) -> Finding:
     """The improvement over the baseline rises from each contrast to the next."""
-    kind = "order of the improvements"
-
-    def case(library: Library) -> Finding:
-        compared = [compare_at(library, p) for p in contrasts]
-        there = [c for c in compared if c is not None and isfinite(c.improvement.value)]
-        if len(there) < 2 or len(there) < len(compared):
-            missing = [p.study for p, c in zip(contrasts, compared, strict=True) if c is None]
-            return not_run(missing[0] if missing else contrasts[0].study, claimed, kind)
-        gains = [100 * c.improvement.value for c in there]
-        rises = sum(b > a for a, b in pairwise(gains))
-        verdict = REPRODUCED if rises == len(gains) - 1 else CONTRADICTED if gains[-1] <= gains[0] else PARTLY
-        shown = minus(" → ".join(f"{g:.1f}" for g in gains)) + " %"
-        return Finding(verdict, shown, claimed, f"{contrasts[0].study}: {there[0].budget}", kind=kind)
-
-    return case
+    compared = [compare_at(library, p) for p in contrasts]
+    there = [c for c in compared if c is not None and isfinite(c.improvement.value)]
+    if len(there) < 2 or len(there) < len(compared):
+        missing = [p.study for p, c in zip(contrasts, compared, strict=True) if c is None]
+        return not_run(missing[0] if missing else contrasts[0].study, claimed)
+    gains = [100 * c.improvement.value for c in there]
+    rises = sum(b > a for a, b in pairwise(gains))
+    verdict = REPRODUCED if rises == len(gains) - 1 else CONTRADICTED if gains[-1] <= gains[0] else PARTLY
+    shown = minus(" → ".join(f"{g:.1f}" for g in gains)) + " %"
+    return Finding(verdict, shown, claimed, f"{contrasts[0].study}: {there[0].budget}")
 
 
+@decided_by("Cohen's d")
 def effect_size(
-    study: str, variant: str, grid: int, claimed: float, method: str = "QuadNorm", baseline: str = "LayerNorm"
-) -> Case:
+    library: Library,
+    study: str,
+    variant: str,
+    grid: int,
+    claimed: float,
+    method: str = "QuadNorm",
+    baseline: str = "LayerNorm",
+) -> Finding:
     """Cohen's d of ``method`` against ``baseline`` is in the class of the claimed one, or above it."""
-    kind = "Cohen's d"
     bounds = [0.0, *(top for top, _ in EFFECT_CLASSES)]
     floor = max(b for b in bounds if b <= claimed)
-
-    def case(library: Library) -> Finding:
-        text = f"{method} against {baseline} at {grid_name(grid)}: d = {claimed:g}, {effect_class(claimed)}"
-        c = compare_at(library, Contrast(study, variant, grid, method, baseline))
-        if c is None:
-            return not_run(study, text, kind)
-        where = f"{study}: {c.budget}"
-        if not isfinite(c.d):
-            note = c.improvement.note or "no spread over the seeds"
-            return Finding(PARTLY if c.improvement.value > 0 else CONTRADICTED, note, text, where, kind=kind)
-        verdict = REPRODUCED if c.d >= floor else PARTLY if c.d > EFFECT_CLASSES[0][0] else CONTRADICTED
-        return Finding(verdict, minus(f"d = {c.d:.2f}, {effect_class(c.d)}"), text, where, kind=kind)
-
-    return case
+    text = f"{method} against {baseline} at {grid_name(grid)}: d = {claimed:g}, {effect_class(claimed)}"
+    c = compare_at(library, Contrast(study, variant, grid, method, baseline))
+    if c is None:
+        return not_run(study, text)
+    where = f"{study}: {c.budget}"
+    if not isfinite(c.d):
+        note = c.improvement.note or "no spread over the seeds"
+        return Finding(PARTLY if c.improvement.value > 0 else CONTRADICTED, note, text, where)
+    verdict = REPRODUCED if c.d >= floor else PARTLY if c.d > EFFECT_CLASSES[0][0] else CONTRADICTED
+    return Finding(verdict, minus(f"d = {c.d:.2f}, {effect_class(c.d)}"), text, where)
 
 
-def fails(study: str, variant: str, grid: int, method: str, claimed: float) -> Case:
+@decided_by("mean error")
+def fails(library: Library, study: str, variant: str, grid: int, method: str, claimed: float) -> Finding:
     """The method's error at the grid is near ``claimed`` per cent: at least half of it, or no finite number."""
-    kind = "mean error"
-
-    def case(library: Library) -> Finding:
-        text = f"{method} at {claimed:g} % at {grid_name(grid)}"
-        runs = runs_at(library, study, variant, method, grid)
-        if not runs:
-            return not_run(study, text, kind)
-        s = summarize(runs)
-        verdict = REPRODUCED if not s.mean < claimed / 2 else PARTLY if s.mean > claimed / 5 else CONTRADICTED
-        shown = f"{s} %" if isfinite(s.mean) else s.note
-        return Finding(verdict, shown, text, source(library, study, s.n), kind=kind)
-
-    return case
+    text = f"{method} at {claimed:g} % at {grid_name(grid)}"
+    runs = runs_at(library, study, variant, method, grid)
+    if not runs:
+        return not_run(study, text)
+    s = summarize(runs)
+    verdict = REPRODUCED if not s.mean < claimed / 2 else PARTLY if s.mean > claimed / 5 else CONTRADICTED
+    shown = f"{s} %" if isfinite(s.mean) else s.note
+    return Finding(verdict, shown, text, source(library, study, s.n))

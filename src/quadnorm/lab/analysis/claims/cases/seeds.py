@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import isfinite
 
-from quadnorm.lab.analysis.claims.cases.shared import interval, minus, not_run, source
-from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, PARTLY, REPRODUCED, Case, Finding, verdict_of
+from quadnorm.lab.analysis.claims.cases.shared import decided_by, interval, minus, not_run, source
+from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, PARTLY, REPRODUCED, Finding, verdict_of
 from quadnorm.lab.analysis.comparisons import runs_at
 from quadnorm.lab.analysis.results import Library, learned_alphas
 from quadnorm.lab.analysis.statistics.paired import bootstrap_steadiness, wins
@@ -14,76 +14,62 @@ from quadnorm.lab.analysis.statistics.summaries import summarize
 from quadnorm.lab.analysis.tables.table import grid_name
 
 
+@decided_by("ratio of standard deviations, paired bootstrap")
 def steadier(
+    library: Library,
     study: str,
     variant: str,
     grid: int,
     sigmas: tuple[float, float],
     method: str = "QuadNorm",
     baseline: str = "LayerNorm",
-) -> Case:
+) -> Finding:
     """The errors of ``method`` scatter less over seeds: standard deviations as claimed, (method, baseline)."""
-    kind = "ratio of standard deviations, paired bootstrap"
-
-    def case(library: Library) -> Finding:
-        text = f"σ over seeds {sigmas[0]:.2f} ({method}) against {sigmas[1]:.2f} ({baseline}) at {grid_name(grid)}"
-        a, b = common(*(runs_at(library, study, variant, m, grid) for m in (method, baseline)))
-        if not a:
-            return not_run(study, text, kind)
-        i = bootstrap_steadiness(a, b)
-        where = source(library, study, i.n)
-        if not isfinite(i.value):
-            return Finding(PARTLY, i.note, text, where, kind=kind)
-        sa, sb = (float(values(r).std(ddof=1)) for r in (a, b))
-        shown = f"{sa:.2f} against {sb:.2f}, {100 * i.value:.0f} %{interval(100 * i.low, 100 * i.high, 0)} less"
-        return Finding(
-            verdict_of(i.value, i.low, i.high, 1 - sigmas[0] / sigmas[1]), minus(shown), text, where, kind=kind
-        )
-
-    return case
+    text = f"σ over seeds {sigmas[0]:.2f} ({method}) against {sigmas[1]:.2f} ({baseline}) at {grid_name(grid)}"
+    a, b = common(*(runs_at(library, study, variant, m, grid) for m in (method, baseline)))
+    if not a:
+        return not_run(study, text)
+    i = bootstrap_steadiness(a, b)
+    where = source(library, study, i.n)
+    if not isfinite(i.value):
+        return Finding(PARTLY, i.note, text, where)
+    sa, sb = (float(values(r).std(ddof=1)) for r in (a, b))
+    shown = f"{sa:.2f} against {sb:.2f}, {100 * i.value:.0f} %{interval(100 * i.low, 100 * i.high, 0)} less"
+    return Finding(verdict_of(i.value, i.low, i.high, 1 - sigmas[0] / sigmas[1]), minus(shown), text, where)
 
 
+@decided_by("count of seeds")
 def wins_most_seeds(
+    library: Library,
     study: str,
     variant: str,
     grid: int,
     claimed: tuple[int, int],
     method: str = "QuadNorm",
     baseline: str = "LayerNorm",
-) -> Case:
+) -> Finding:
     """``method`` has the smaller error in at least the claimed share of the seeds: (wins, seeds)."""
-    kind = "count of seeds"
-
-    def case(library: Library) -> Finding:
-        text = f"{claimed[0]} of {claimed[1]} seeds favour {method} over {baseline} at {grid_name(grid)}"
-        a, b = common(*(runs_at(library, study, variant, m, grid) for m in (method, baseline)))
-        if not a:
-            return not_run(study, text, kind)
-        won, n = wins(a, b)
-        share, wanted = won / n, claimed[0] / claimed[1]
-        verdict = REPRODUCED if share >= wanted else PARTLY if share >= 0.5 else CONTRADICTED
-        return Finding(verdict, f"{won} of {n} seeds", text, source(library, study, n), kind=kind)
-
-    return case
+    text = f"{claimed[0]} of {claimed[1]} seeds favour {method} over {baseline} at {grid_name(grid)}"
+    a, b = common(*(runs_at(library, study, variant, m, grid) for m in (method, baseline)))
+    if not a:
+        return not_run(study, text)
+    won, n = wins(a, b)
+    share, wanted = won / n, claimed[0] / claimed[1]
+    verdict = REPRODUCED if share >= wanted else PARTLY if share >= 0.5 else CONTRADICTED
+    return Finding(verdict, f"{won} of {n} seeds", text, source(library, study, n))
 
 
-def learned_alpha(study: str, variant: str, method: str, low: float, high: float) -> Case:
+@decided_by("mean of the learned α")
+def learned_alpha(library: Library, study: str, variant: str, method: str, low: float, high: float) -> Finding:
     """The blend weight α that training arrives at lies in [low, high], on average over layers and seeds."""
-    kind = "mean of the learned α"
-
-    def case(library: Library) -> Finding:
-        text = f"learned α between {low:g} and {high:g}"
-        results = library.comparable(study)
-        alphas = learned_alphas(results, variant, method) if results is not None else {}
-        if not alphas:
-            return not_run(study, text, kind)
-        s = summarize({seed: sum(v) / len(v) for seed, v in alphas.items()})
-        every = [a for v in alphas.values() for a in v]
-        slack = (high - low) / 2
-        verdict = (
-            REPRODUCED if low <= s.mean <= high else PARTLY if low - slack <= s.mean <= high + slack else CONTRADICTED
-        )
-        shown = f"{s}, layers from {min(every):.2f} to {max(every):.2f}"
-        return Finding(verdict, shown, text, source(library, study, s.n), kind=kind)
-
-    return case
+    text = f"learned α between {low:g} and {high:g}"
+    results = library.comparable(study)
+    alphas = learned_alphas(results, variant, method) if results is not None else {}
+    if not alphas:
+        return not_run(study, text)
+    s = summarize({seed: sum(v) / len(v) for seed, v in alphas.items()})
+    every = [a for v in alphas.values() for a in v]
+    slack = (high - low) / 2
+    verdict = REPRODUCED if low <= s.mean <= high else PARTLY if low - slack <= s.mean <= high + slack else CONTRADICTED
+    shown = f"{s}, layers from {min(every):.2f} to {max(every):.2f}"
+    return Finding(verdict, shown, text, source(library, study, s.n))

@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
 from math import isfinite
+from typing import Concatenate, ParamSpec
 
-from quadnorm.lab.analysis.claims.verdicts import NOT_RUN, Finding
+from quadnorm.lab.analysis.claims.verdicts import NOT_RUN, Case, Finding
 from quadnorm.lab.analysis.comparisons import budget, runs_at
 from quadnorm.lab.analysis.results import Library, Seeds
 from quadnorm.lab.analysis.statistics.samples import common
 
+P = ParamSpec("P")
 
-def not_run(study: str, claimed: str, kind: str) -> Finding:
+
+def decided_by(kind: str) -> Callable[[Callable[Concatenate[Library, P], Finding]], Callable[P, Case]]:
+    """Make a function of records and arguments a maker of cases: given the arguments, it waits for the records.
+
+    ``kind`` names the statistic that decides, and stands in every finding.
+    """
+
+    def decorate(judgement: Callable[Concatenate[Library, P], Finding]) -> Callable[P, Case]:
+        @wraps(judgement)
+        def make(*args: P.args, **options: P.kwargs) -> Case:
+            def case(library: Library) -> Finding:
+                return replace(judgement(library, *args, **options), kind=kind)
+
+            return case
+
+        return make
+
+    return decorate
+
+
+def not_run(study: str, claimed: str) -> Finding:
     """No records, and how to get them."""
-    return Finding(NOT_RUN, claimed=claimed, command=f"quadnorm study run {study} --preset desk", kind=kind)
+    return Finding(NOT_RUN, claimed=claimed, command=f"quadnorm study run {study} --preset desk")
 
 
 def source(library: Library, study: str, seeds: int) -> str:

@@ -119,11 +119,11 @@ class Nodes:
         return form.fold * prod(self.lengths(form))
 
     def carry(self, t: Tensor, dim: int, form: Form, *, wrap: bool = True) -> Tensor:
-        """PaddedGridAxis ``dim`` of t from the training grid's samples to the new grid's."""
+        """Axis ``dim`` of t from the training grid's samples to the new grid's."""
         return self._taken(t, dim, form, self._native_axes(form), self._new_axes(form), wrap)
 
     def restrict(self, t: Tensor, dim: int, form: Form, *, wrap: bool = True) -> Tensor:
-        """PaddedGridAxis ``dim`` of t from the new grid's samples to the training grid's."""
+        """Axis ``dim`` of t from the new grid's samples to the training grid's."""
         return self._taken(t, dim, form, self._new_axes(form), self._native_axes(form), wrap)
 
     def carried(self, t: Tensor, forms: Forms, *, wrap: bool = True) -> Tensor:

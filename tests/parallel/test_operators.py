@@ -11,6 +11,7 @@ from torch import nn
 import quadnorm as qn
 from quadnorm.operators import FNO, GalerkinTransformer, Transolver
 from quadnorm.operators.spectral.convolution import SpectralConv
+from tests.adapt.models import ClassicFNO
 from tests.parallel.compare import compare, cut, world_group
 from tests.parallel.ranks import run
 
@@ -32,6 +33,13 @@ MODELS: dict[str, Any] = {
         heads=2, norm="quad", slices=3, measure="trapezoid", learn_temperature=True, **SMALL
     ),
     "transolver anchored": lambda: qn.anchor(Transolver(heads=2, slices=3, norm="layer", **SMALL), 7),
+    "fno extended": lambda: qn.extend(FNO(modes=2, norm="layer", **SMALL), 7, example=torch.randn(1, 1, 7, 7)),
+    "transolver extended": lambda: qn.extend(
+        Transolver(heads=2, slices=3, norm="layer", **SMALL), 7, example=torch.randn(1, 1, 7, 7)
+    ),
+    "convolutions extended": lambda: qn.extend(
+        nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.GELU(), nn.InstanceNorm2d(4), nn.Conv2d(4, 1, 1)), 7
+    ),
     "torch norms": lambda: nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(2, 4), nn.InstanceNorm2d(4, affine=True)),
     "torch norms anchored": lambda: qn.anchor(
         nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(2, 4), nn.GELU(), nn.InstanceNorm2d(4), nn.Conv2d(4, 1, 1)), 7
@@ -49,6 +57,16 @@ def test_grid(name: str) -> None:
     for world, how, axis in ((2, "even", 0), (3, "uneven", 1), (4, "empty", 0)):
         run(world, case_model, name=name, dtype=torch.float64, how=how, axis=axis)
     run(2, case_model, name=name, dtype=torch.float32, how="uneven", axis=1)
+
+
+def case_padded_extended(rank: int, world: int) -> None:
+    """As people write it: complex weights, padding in samples. Its shards hold fewer samples than it keeps waves."""
+    x = torch.randn(2, 1, 11, 9)
+    compare(qn.extend(ClassicFNO(pad=3, modes=3), 7), x, world_group(), 0, cut(11, world, "uneven"))
+
+
+def test_a_padded_model_of_strangers_extended() -> None:
+    run(3, case_padded_extended)
 
 
 def case_points(rank: int, world: int, kind: str, how: str, given: str, batch: bool) -> None:

@@ -17,7 +17,7 @@ from quadnorm.operators import FNO, GalerkinTransformer, Transolver
 from quadnorm.operators.galerkin import GalerkinAttention
 from quadnorm.operators.spectral.convolution import SpectralConv
 from quadnorm.operators.transolver import SliceAttention
-from quadnorm.parallel import Traffic, shard
+from quadnorm.parallel import Traffic, shard, unshard
 from quadnorm.parallel.traffic import Message
 
 B, C = 2, 8
@@ -85,6 +85,21 @@ def test_a_spectral_layer_sends_its_modes(kernel: str, world: int) -> None:
         there, back = both_ways(layer, rows, world)
         assert there == [Message("all_reduce", 2 * B * modes * C, 8 * B * modes * C)]
         assert back == [Message("all_reduce", 2 * B * modes * 5, 8 * B * modes * 5)]
+
+
+def test_an_extended_model_sends_its_input_on_the_training_grid(world: int) -> None:
+    model = qn.extend(FNO(width=4, modes=2, layers=2, projection=4), (5, 6), example=torch.randn(1, 1, 5, 6))
+    parameters = sum(p.numel() * (2 if p.is_complex() else 1) for p in model.parameters())
+    for rows in (2 * world, 8 * world):
+        parted = shard(model, dist.group.WORLD, axis=0, size=rows)
+        x = torch.randn(B, 1, rows // world, 16, requires_grad=True)
+        with Traffic() as there:  # CommDebugMode loses count of modules that run several times
+            y = parted(x)
+        with Traffic() as back:
+            y.sum().backward()
+        assert there.messages == [Message("all_reduce", B * 5 * 6, 4 * B * 5 * 6)]
+        assert sorted(m.numbers for m in back.messages) == sorted([B * 5 * 6, parameters])
+        unshard(model)
 
 
 def test_attention_sends_its_matrices(world: int) -> None:

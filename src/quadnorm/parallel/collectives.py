@@ -132,7 +132,8 @@ def totals(tensors: list[Tensor], group: dist.ProcessGroup) -> list[Tensor]:
         flat = total(torch.cat([real[i].reshape(-1) for i in chosen]), group)
         for i, piece in zip(chosen, torch.split(flat, [real[i].numel() for i in chosen]), strict=True):
             summed[i] = piece.reshape(real[i].shape)
-    return [torch.view_as_complex(s) if t.is_complex() else s for s, t in zip(summed, tensors, strict=True)]
+    # A piece may begin at an odd number of the whole, where no complex number may.
+    return [torch.view_as_complex(s.clone()) if t.is_complex() else s for s, t in zip(summed, tensors, strict=True)]
 
 
 def spread(*tensors: Tensor, group: dist.ProcessGroup) -> tuple[Tensor, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import torch.distributed as dist
@@ -89,15 +89,15 @@ def shard(
     """
     split = Split(mesh, axis, size)
     unshard(model)
-    rules = [(name, module, _rule(module)) for name, module in model.named_modules()]
+    rules = [(name, module, _rule(module)) for name, module in _parts(model)]
     wrong = [f"  {name or '(model)'} ({type(m).__name__}): {rule}" for name, m, rule in rules if isinstance(rule, str)]
     if wrong:
         raise ValueError("the model cannot work on shards:\n" + "\n".join(wrong))
     for _, module, rule in rules:
         if module is model or rule is not None:
-            kind: Any = _sharded(type(module), rule, module is model)
-            module.__class__ = kind
-            module._split = split
+            part: Any = module
+            part.__class__ = _sharded(type(module), rule, module is model)
+            part._split = split
     return model
 
 
@@ -116,6 +116,14 @@ def unshard(model: M) -> M:
     return model
 
 
+def _parts(module: nn.Module, name: str = "") -> Iterator[tuple[str, nn.Module]]:
+    """The module and what it consists of, by name; not what is inside of an extended model, which runs whole."""
+    yield name, module
+    if not hasattr(type(module), "on_shards"):
+        for inner, child in module.named_children():
+            yield from _parts(child, f"{name}.{inner}" if name else inner)
+
+
 def _rule(module: nn.Module) -> type[nn.Module] | str | None:
     if isinstance(module, nn.modules.conv._ConvNd):
         plain = all(k == 1 for k in (*module.kernel_size, *module.stride)) and not any(module.padding)
@@ -124,6 +132,10 @@ def _rule(module: nn.Module) -> type[nn.Module] | str | None:
         return "its running statistics would be those of one rank"
     if isinstance(module, (nn.LayerNorm, nn.RMSNorm)) and len(module.normalized_shape) > 1:
         return _COUNTS
+    made: Any = getattr(type(module), "on_shards", None)  # a class that knows its own
+    if made is not None:
+        own: type[nn.Module] = made()
+        return own
     reason = getattr(type(module), "not_on_shards", None)
     if isinstance(reason, str):
         return reason

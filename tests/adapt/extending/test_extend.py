@@ -265,3 +265,18 @@ def test_the_report_lists_what_mixes_samples():
     text = str(qn.extend(Calls(CALLS["convolution"]), (17, 17)).extend_report)
     assert "carried" in text
     assert "interpolated" in text
+
+
+def test_hooks_that_come_and_go_do_not_matter():
+    """A backward hook puts an operation of its own around its module."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(1, 4), nn.GELU(), nn.Conv2d(4, 1, 1))
+    everywhere, x = qn.extend(model, 9), torch.randn(1, 1, 17, 17, requires_grad=True)
+    want = everywhere(x)
+    seen = []
+    hook = model[1].register_full_backward_hook(lambda module, given, returned: seen.append(module))
+    got = everywhere(x)
+    got.sum().backward()
+    hook.remove()
+    assert torch.equal(got, want)
+    assert seen

@@ -52,6 +52,8 @@ class Live(TorchFunctionMode):
         given = tensors((args, kwargs))
         if not any(self.is_live(t) for t in given):
             return func(*args, **kwargs)
+        if _passes_on(func):
+            return self.mark(func(*args, **kwargs))
         result = self.on_call(func, canonical(func), args, kwargs)
         self.mark(result)
         if writes(func) or "out" in kwargs:
@@ -74,6 +76,13 @@ class Live(TorchFunctionMode):
         _ACTIVE.modes = _ACTIVE.modes[:-1]
         _see_functions(-1)
         return super().__exit__(*exc)  # type: ignore[no-untyped-call]
+
+
+def _passes_on(func: Any) -> bool:
+    """Whether a function only waits for a gradient to come by: module hooks and wrappers of ``torch.distributed``
+    put such a thing before and after modules, and may be there in one run and not in another."""
+    module = getattr(func, "__module__", None) or ""
+    return module.startswith("torch.distributed.") or getattr(func, "__name__", "") == "BackwardHookFunction"
 
 
 _ORIGINAL = torch.autograd.Function.__dict__["apply"]

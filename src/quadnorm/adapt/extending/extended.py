@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from quadnorm._tensors import is_plain
 from quadnorm.adapt.calls.plan import CallPlan, make_plan
 from quadnorm.adapt.calls.trees import mapped, tensors
 from quadnorm.adapt.extending.inputs import arranged, grid_of_inputs, in_a_row, regridded
@@ -24,7 +26,6 @@ class Extended(nn.Module):
     """
 
     extend_report: Any = None
-    not_on_shards = "its native run needs the whole field; shard the model itself, or an anchored one"
 
     def __init__(
         self, model: nn.Module, resolution: Shape, placements: tuple[str, ...], layout: str, restrict: str
@@ -74,21 +75,32 @@ class Extended(nn.Module):
         places = checked_points(points, d)
         shape = grid_of_inputs(args, kwargs, d, self.layout, grid)
         native = self._regridded((args, kwargs), shape, self.resolution)
+        return self.evaluated(native, places, lambda nodes: arranged((args, kwargs), shape, nodes, self.layout, values))
+
+    def evaluated(self, native: Any, places: np.ndarray, live: Callable[[PointNodes], Any]) -> Any:
+        """The output at places (P, d) for arguments on the training grid; ``live`` gives those at the places."""
         plan = self.plan(*native)
         filled = arrangement(len(places), self.resolution)
         more = np.repeat(places[-1:], prod(filled) - len(places), 0)
         nodes = PointNodes(plan.native, filled, plan.placements, plan.origins, points=np.concatenate([places, more]))
-        live = arranged((args, kwargs), shape, nodes, self.layout, values)
         record = Record(plan, every=True)
         run_under(self.model, record, *native)
-        y = run_under(self.model, Replay(plan, nodes, record.tape), *live)
+        y = run_under(self.model, Replay(plan, nodes, record.tape), *live(nodes))
         forms = iter(plan.outputs)
         return mapped(lambda t: in_a_row(t, next(forms), nodes, len(places)), y)
+
+    @staticmethod
+    def on_shards() -> type[nn.Module]:
+        """The class of an extended model whose fields are split over ranks (:func:`quadnorm.parallel.shard`)."""
+        from quadnorm.adapt.extending.shards import ExtendedOnShards
+
+        return ExtendedOnShards
 
     def plan(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallPlan:
         """The calls of the model, from runs on grids around the training grid; made once for each kind of input."""
         key = (
             self.model.training,
+            is_plain(),  # under a mode our operators take other ways
             tuple((t.ndim, t.dtype) for t in tensors((args, kwargs))),
             tuple(sorted(kwargs)),
         )

@@ -107,6 +107,26 @@ def arranged(value: Any, old: Shape, nodes: PointNodes, layout: str, values: Ten
     return result
 
 
+def placed(value: Any, local: Shape, nodes: PointNodes, layout: str) -> Any:
+    """Every field whose samples ``local`` are the first of the points, in the points' arrangement."""
+    d = len(local)
+
+    def one(x: Tensor) -> Tensor:
+        dims = spatial_dims(x, d, layout)
+        if dims is None or not x.is_floating_point() or tuple(x.shape[k] for k in dims) != local:
+            return x
+        flat = x.flatten(dims[0], dims[-1])
+        y = _filled_up(flat if flat.shape[dims[0]] else _one_zero(flat, dims[0]), x, dims, len(nodes.points))
+        return torch.unflatten(y, dims[0], nodes.shape)
+
+    return mapped(one, value)
+
+
+def _one_zero(x: Tensor, dim: int) -> Tensor:
+    """A sample of 0 where there is none; the gradient, 0, still finds its way to x."""
+    return x.sum(dim, keepdim=True)
+
+
 def _filled_up(values: Tensor, x: Tensor, dims: tuple[int, ...], count: int) -> Tensor:
     """Values at the points, the last one repeated."""
     at = dims[0]

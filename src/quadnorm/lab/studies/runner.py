@@ -214,7 +214,7 @@ def start_again(study: Study, root: Path) -> None:
 
 
 def data_version(config: Any) -> str:
-    """A hash of the problem, its parameters and the code that makes its instances."""
+    """A hash of the problem, its parameters and its version."""
     from quadnorm.problems.cache import folder
     from quadnorm.training.data import problem_of
 

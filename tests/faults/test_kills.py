@@ -45,12 +45,13 @@ def test_killed_at_random_moments_a_study_ends_the_same(tmp_path):
 
 
 LONG_STUDY = """
-import sys
+import signal, sys
 from pathlib import Path
 from quadnorm.cli import app
 from quadnorm.lab.studies.runner import run_study
 from tests.lab.studies.tiny_study import tiny_study
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where a shell has put the tests aside with &
     with app._stop_signals():  # as the command line has it
         try:
             run_study(tiny_study(epochs=100_000), Path(sys.argv[1]), workers=2)

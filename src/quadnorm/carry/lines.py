@@ -77,15 +77,14 @@ def spline(low: Tensor, part: Tensor, m: int) -> Tensor:
         factors = [[(at - j) / (i - j) for j in range(m) if j != i] for i in range(m)]
         return torch.stack([torch.stack([torch.ones_like(at), *f]).prod(0) for f in factors], 1)
     low, part = _inside(low, part, m)
-    second = _second_derivatives(m, low.device)
     rest = 1 - part
-    here, after = second.index_select(0, low), second.index_select(0, low + 1)
+    here, after = _second_derivatives(m, low), _second_derivatives(m, low + 1)
     curve = (rest**3 - rest)[:, None] * here + (part**3 - part)[:, None] * after
     return _one_hot(low, m) * rest[:, None] + _one_hot(low + 1, m) * part[:, None] + curve / 6
 
 
-def _second_derivatives(m: int, device: torch.device) -> Tensor:
-    """The matrix (m, m) from m ≥ 4 values with spacing 1 to the spline's second derivatives at the nodes.
+def _second_derivatives(m: int, at: Tensor) -> Tensor:
+    """The matrix (P, m) from m ≥ 4 values with spacing 1 to the spline's second derivatives at the nodes ``at`` (P,).
 
     Inside, M_{k−1} + 4 M_k + M_{k+1} = 6 δ_k with δ_k = f_{k−1} − 2f_k + f_{k+1}. At both ends the third derivative is
     continuous at the second node, M_0 − 2M_1 + M_2 = 0, which makes M_1 = δ_1 and M_{m−2} = δ_{m−2}. Between these two
@@ -95,19 +94,29 @@ def _second_derivatives(m: int, device: torch.device) -> Tensor:
 
     G vanishes at p, q = 0 and L; there z^p and z^(L−p) (with images) carry the known values inside.
     """
+    end = ((at == 0) | (at == m - 1))[:, None]
+    inside = _second_derivatives_inside(m, (at - 1).clamp(0, m - 3))
+    beyond = _second_derivatives_inside(m, (at - 1).clamp(1, m - 4)) if m > 4 else inside.flip(1)
+    return torch.where(end, 2 * inside - beyond, inside)
+
+
+def _second_derivatives_inside(m: int, at: Tensor) -> Tensor:
+    """The rows (P, m) of the nodes 1 + ``at``, at = 0 … m − 3."""
     L = m - 3
     z = 2 - sqrt(3.0)  # the sign is in `sign`
-    p = torch.arange(m - 2, dtype=torch.float64, device=device)  # the nodes 1 … m−2
-    apart, along = (p[:, None] - p).abs(), p[:, None] + p
+    p, q = at.double()[:, None], torch.arange(m - 2, dtype=torch.float64, device=at.device)
+    apart, along = (p - q).abs(), p + q
     sign = 1 - 2 * (along % 2)
     scale = 1 - z ** (2 * L)
     green = sign * (z**apart - z**along - z ** (2 * L - along) + z ** (2 * L - apart)) / (2 * sqrt(3.0) * scale)
-    parity = 1 - 2 * (p % 2)
-    first = parity * (z**p - z ** (2 * L - p)) / scale  # 1 at the node 1, 0 at the node m − 2
-    inner = 6 * green + first[:, None] * (p == 0) + first.flip(0)[:, None] * (p == L)  # from δ to M at 1 … m−2
+
+    def reach(p: Tensor) -> Tensor:
+        """1 at the node 1, 0 at the node m − 2."""
+        return (1 - 2 * (p % 2)) * (z**p - z ** (2 * L - p)) / scale
+
+    inner = 6 * green + reach(p) * (q == 0) + reach(L - p) * (q == L)  # from δ to M
     pad = torch.nn.functional.pad
-    values = pad(inner, (0, 2)) - 2 * pad(inner, (1, 1)) + pad(inner, (2, 0))  # from f to M
-    return torch.cat([2 * values[:1] - values[1:2], values, 2 * values[-1:] - values[-2:-1]])
+    return pad(inner, (0, 2)) - 2 * pad(inner, (1, 1)) + pad(inner, (2, 0))  # from f to M
 
 
 def _cubic_convolution(low: Tensor, part: Tensor, m: int, wraps: bool) -> Tensor:

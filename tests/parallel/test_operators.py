@@ -34,12 +34,6 @@ MODELS: dict[str, Any] = {
     ),
     "transolver anchored": lambda: qn.anchor(Transolver(heads=2, slices=3, norm="layer", **SMALL), 7),
     "fno extended": lambda: qn.extend(FNO(modes=2, norm="layer", **SMALL), 7, example=torch.randn(1, 1, 7, 7)),
-    "transolver extended": lambda: qn.extend(
-        Transolver(heads=2, slices=3, norm="layer", **SMALL), 7, example=torch.randn(1, 1, 7, 7)
-    ),
-    "convolutions extended": lambda: qn.extend(
-        nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.GELU(), nn.InstanceNorm2d(4), nn.Conv2d(4, 1, 1)), 7
-    ),
     "torch norms": lambda: nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(2, 4), nn.InstanceNorm2d(4, affine=True)),
     "torch norms anchored": lambda: qn.anchor(
         nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(2, 4), nn.GELU(), nn.InstanceNorm2d(4), nn.Conv2d(4, 1, 1)), 7
@@ -57,6 +51,18 @@ def test_grid(name: str) -> None:
     for world, how, axis in ((2, "even", 0), (3, "uneven", 1), (4, "empty", 0)):
         run(world, case_model, name=name, dtype=torch.float64, how=how, axis=axis)
     run(2, case_model, name=name, dtype=torch.float32, how="uneven", axis=1)
+
+
+def case_extended(rank: int, world: int) -> None:
+    """Attention, and kernels of several samples."""
+    x, example = torch.randn(2, 1, 11, 9, dtype=torch.float64), torch.randn(1, 1, 7, 7, dtype=torch.float64)
+    kernels = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.GELU(), nn.InstanceNorm2d(4), nn.Conv2d(4, 1, 1))
+    for model in (Transolver(heads=2, slices=3, norm="layer", width=8, layers=1), kernels):
+        compare(qn.extend(model.double(), 7, example=example), x, world_group(), 1, cut(9, world, "uneven"))
+
+
+def test_extended_models_of_all_kinds() -> None:
+    run(2, case_extended)
 
 
 def case_padded_extended(rank: int, world: int) -> None:
@@ -122,9 +128,8 @@ def test_models_that_carry_the_whole_field_are_refused() -> None:
     """Each rank would carry its own part as if it were the whole: wrong numbers without a word."""
     from quadnorm.parallel import shard, single
 
-    for wrapped in (qn.extend(FNO(modes=2, **SMALL), 7), qn.at_native(FNO(modes=2, **SMALL), 7)):
-        with pytest.raises(ValueError, match=r"cannot work on shards:\n  \(model\).*an anchored one"):
-            shard(wrapped, single())
+    with pytest.raises(ValueError, match=r"cannot work on shards:\n  \(model\).*one that is anchored or extended"):
+        shard(qn.at_native(FNO(modes=2, **SMALL), 7), single())
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -67,7 +67,7 @@ def at_native(
 class AtNative(nn.Module):
     """See :func:`at_native`."""
 
-    not_on_shards = "it interpolates the whole field; shard the model itself, or an anchored one"
+    not_on_shards = "it interpolates the whole field; shard the model itself, or one that is anchored or extended"
 
     def __init__(
         self,

@@ -14,11 +14,10 @@ from tests.adapt.models import Calls, ClassicFNO, field
 
 MODELS = {
     "fno": lambda: FNO(width=8, modes=4, layers=2, norm="quad:instance"),
-    "fno, layer norm": lambda: FNO(width=8, modes=4, layers=2, norm="layer", measure="trapezoid"),
+    "fno by quadrature": lambda: FNO(width=8, modes=4, layers=1, norm="layer", measure="trapezoid"),
     "galerkin": lambda: GalerkinTransformer(width=16, heads=2, layers=2, norm="blend:0.3"),
     "transolver": lambda: Transolver(width=16, heads=2, layers=2, slices=4, norm="layer"),
     "normalised": lambda: Normalised(FNO(width=8, modes=4, layers=1), 1, 1),
-    "torch.fft": lambda: ClassicFNO(),
     "padded": lambda: ClassicFNO(pad=5),
     "padded on both sides": lambda: ClassicFNO(pad=3, crop="both"),
     "convolution": lambda: nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.GELU(), nn.Conv2d(4, 1, 1)),

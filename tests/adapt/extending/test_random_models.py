@@ -86,7 +86,7 @@ def test_probing_shows_what_the_table_says(name):
     assert mixes(function) == bool(calls)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.lists(st.sampled_from([*FUNCTIONS]), min_size=1, max_size=4))
 def test_the_reports_are_what_probing_shows(names):
     """Line by line: every call that mixes samples, and nothing else; and the native values hold."""

@@ -61,6 +61,7 @@ def audit(
     Returns:
         An :class:`Audit`: ``print`` it; ``to_frame()``, ``figure()``, ``html(path)``.
 
+    >>> import torch
     >>> model = nn.Sequential(nn.Conv1d(1, 4, 1), nn.GroupNorm(1, 4), nn.GELU(), nn.Conv1d(4, 1, 1))
     >>> field = lambda n: torch.exp(torch.linspace(0, 1, n))[None, None]
     >>> result = audit(model, field, [17, 33, 65, 129])

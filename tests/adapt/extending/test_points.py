@@ -113,8 +113,8 @@ def test_what_cannot_be_is_said():
         everywhere.at_points([0.1, 0.2, 0.3], x)
     with pytest.raises(ValueError, match="subtract the domain's lower end"):
         everywhere.at_points([[0.1, 1.7]], x)
-    with pytest.raises(ValueError, match=r"values at the points have the shape \(1, 1, -1\), got \(1, 2, 1\)"):
-        everywhere.at_points([[0.1, 0.7]], x, values=torch.zeros(1, 2, 1))
+    with pytest.raises(ValueError, match=r"values at the points have the shape \(1, 1, 2\), got \(1, 1, 1\)"):
+        everywhere.at_points([[0.1, 0.7], [0.2, 0.3]], x, values=torch.zeros(1, 1, 1))
     rows = qn.extend(Calls(lambda x: x - x.mean(3, keepdim=True)), 9)
     with pytest.raises(CannotFollowError, match="single axes"):
         rows.at_points([[0.1, 0.7]], x)

@@ -75,7 +75,11 @@ class Extended(nn.Module):
         places = checked_points(points, d)
         shape = grid_of_inputs(args, kwargs, d, self.layout, grid)
         native = self._regridded((args, kwargs), shape, self.resolution)
-        return self.evaluated(native, places, lambda nodes: arranged((args, kwargs), shape, nodes, self.layout, values))
+
+        def live(nodes: PointNodes) -> Any:
+            return arranged((args, kwargs), shape, nodes, self.layout, values, len(places))
+
+        return self.evaluated(native, places, live)
 
     def evaluated(self, native: Any, places: np.ndarray, live: Callable[[PointNodes], Any]) -> Any:
         """The output at places (P, d) for arguments on the training grid; ``live`` gives those at the places."""

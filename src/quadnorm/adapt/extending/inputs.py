@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -17,6 +18,7 @@ from quadnorm.carry.grids import carry
 from quadnorm.measures.base import Shape
 
 LAYOUTS = ("first", "last", "tokens")
+Dims = tuple[int, ...]
 
 
 def check_layout(layout: str) -> None:
@@ -61,47 +63,47 @@ def grid_of_inputs(args: Any, kwargs: Any, d: int, layout: str, grid: Shape | No
     )
 
 
-def regridded(value: Any, old: Shape, new: Shape, placements: tuple[str, ...], layout: str, method: str) -> Any:
-    """Every field on the grid ``old`` among the arguments, on the grid ``new``; everything else as it is."""
-    d = len(old)
+def on_fields(value: Any, grid: Shape, layout: str, change: Callable[[Tensor, Dims], Tensor]) -> Any:
+    """The nested value with ``change(x, dims)`` in place of every field x on the grid, whose axes are ``dims``.
+
+    Samples in a row are given, and taken back, as a grid.
+    """
+    d = len(grid)
 
     def one(x: Tensor) -> Tensor:
         dims = spatial_dims(x, d, layout)
         if dims is None or not x.is_floating_point():
             return x
         if layout == "tokens":
-            if x.shape[1] != prod(old):
+            if x.shape[1] != prod(grid):
                 return x
-            field = x.movedim(1, -1).reshape(x.shape[0], x.shape[2], *old)
-            return carry(field, new, placements, method).flatten(-d).movedim(-1, 1)
-        if tuple(x.shape[k] for k in dims) != old:
-            return x
-        last = tuple(range(-d, 0))
-        return carry(x.movedim(dims, last), new, placements, method).movedim(last, dims)
+            return change(torch.unflatten(x, 1, grid), tuple(range(1, d + 1))).flatten(1, d)
+        return change(x, dims) if tuple(x.shape[k] for k in dims) == grid else x
 
     return mapped(one, value)
 
 
-def arranged(value: Any, old: Shape, nodes: PointNodes, layout: str, values: Tensor | None) -> Any:
-    """Every field on the grid ``old`` among the arguments, at the points, in their arrangement; ``values`` take the
-    first field's place."""
-    d, rows = len(old), nodes.rows(old)
+def regridded(value: Any, old: Shape, new: Shape, placements: tuple[str, ...], layout: str, method: str) -> Any:
+    """Every field on the grid ``old`` among the arguments, on the grid ``new``; everything else as it is."""
+    last = tuple(range(-len(old), 0))
+
+    def change(x: Tensor, dims: Dims) -> Tensor:
+        return carry(x.movedim(dims, last), new, placements, method).movedim(last, dims)
+
+    return on_fields(value, old, layout, change)
+
+
+def arranged(value: Any, old: Shape, nodes: PointNodes, layout: str, values: Tensor | None, count: int) -> Any:
+    """Every field on the grid ``old`` among the arguments, at the points, in their arrangement; ``values`` at the first
+    ``count`` points, which are the caller's, take the first field's place."""
+    rows = nodes.rows(old)
     given = [] if values is None else [values]
 
-    def one(x: Tensor) -> Tensor:
-        dims = spatial_dims(x, d, layout)
-        if dims is None or not x.is_floating_point():
-            return x
-        if layout == "tokens":
-            if x.shape[1] != prod(old):
-                return x
-            x, dims = torch.unflatten(x, 1, old), tuple(range(1, d + 1))
-        if tuple(x.shape[k] for k in dims) != old:
-            return x
-        y = taken(x, list(dims), rows) if not given else _filled_up(given.pop(), x, dims, len(rows[0]))
-        return y if layout == "tokens" else torch.unflatten(y, dims[0], nodes.shape)
+    def change(x: Tensor, dims: Dims) -> Tensor:
+        y = _filled_up(given.pop(), x, dims, count, len(nodes.points)) if given else taken(x, list(dims), rows)
+        return torch.unflatten(y, dims[0], nodes.shape)
 
-    result = mapped(one, value)
+    result = on_fields(value, old, layout, change)
     if given:
         raise ValueError("values were given, but no field among the inputs that they could stand for")
     return result
@@ -109,17 +111,14 @@ def arranged(value: Any, old: Shape, nodes: PointNodes, layout: str, values: Ten
 
 def placed(value: Any, local: Shape, nodes: PointNodes, layout: str) -> Any:
     """Every field whose samples ``local`` are the first of the points, in the points' arrangement."""
-    d = len(local)
 
-    def one(x: Tensor) -> Tensor:
-        dims = spatial_dims(x, d, layout)
-        if dims is None or not x.is_floating_point() or tuple(x.shape[k] for k in dims) != local:
-            return x
+    def change(x: Tensor, dims: Dims) -> Tensor:
         flat = x.flatten(dims[0], dims[-1])
-        y = _filled_up(flat if flat.shape[dims[0]] else _one_zero(flat, dims[0]), x, dims, len(nodes.points))
+        flat = flat if flat.shape[dims[0]] else _one_zero(flat, dims[0])
+        y = _filled_up(flat, x, dims, flat.shape[dims[0]], len(nodes.points))
         return torch.unflatten(y, dims[0], nodes.shape)
 
-    return mapped(one, value)
+    return on_fields(value, local, layout, change)
 
 
 def _one_zero(x: Tensor, dim: int) -> Tensor:
@@ -127,17 +126,14 @@ def _one_zero(x: Tensor, dim: int) -> Tensor:
     return x.sum(dim, keepdim=True)
 
 
-def _filled_up(values: Tensor, x: Tensor, dims: tuple[int, ...], count: int) -> Tensor:
-    """Values at the points, the last one repeated."""
+def _filled_up(values: Tensor, x: Tensor, dims: Dims, count: int, length: int) -> Tensor:
+    """Values at ``count`` points in the place of a field x, the last one repeated up to ``length``."""
     at = dims[0]
-    wanted = [*x.shape[:at], -1, *x.shape[dims[-1] + 1 :]]
-    if values.ndim != len(wanted) or any(n not in (-1, m) for n, m in zip(wanted, values.shape, strict=True)):
-        raise ValueError(f"values at the points have the shape {tuple(wanted)}, got {tuple(values.shape)}")
-    if values.shape[at] > count:
-        raise ValueError(f"got values at {values.shape[at]} points, more than there are points")
-    last = values.narrow(at, values.shape[at] - 1, 1)
-    more = [count - values.shape[at] if k == at else -1 for k in range(values.ndim)]
-    return torch.cat([values, last.expand(more)], at)
+    wanted = (*x.shape[:at], count, *x.shape[dims[-1] + 1 :])
+    if tuple(values.shape) != wanted:
+        raise ValueError(f"values at the points have the shape {wanted}, got {tuple(values.shape)}")
+    more = [length - count if k == at else -1 for k in range(values.ndim)]
+    return torch.cat([values, values.narrow(at, count - 1, 1).expand(more)], at)
 
 
 def in_a_row(t: Tensor, forms: Forms, nodes: PointNodes, count: int) -> Tensor:

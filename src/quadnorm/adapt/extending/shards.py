@@ -16,7 +16,7 @@ from torch import Tensor
 
 from quadnorm.adapt.calls.trees import mapped
 from quadnorm.adapt.extending.extended import Extended
-from quadnorm.adapt.extending.inputs import grid_of_inputs, placed, spatial_dims
+from quadnorm.adapt.extending.inputs import Dims, grid_of_inputs, on_fields, placed
 from quadnorm.adapt.extending.points import PointNodes
 from quadnorm.carry.grids import carry
 from quadnorm.measures._cache import TensorCache
@@ -64,21 +64,16 @@ class ExtendedOnShards(Extended):
 
     def _restricted(self, arguments: Any, part: Part) -> Any:
         """The whole fields on the training grid, on every rank."""
-        d = len(part.shape)
 
-        def one(x: Tensor) -> Tensor:
-            dims = spatial_dims(x, d, self.layout)
-            if dims is None or not x.is_floating_point() or tuple(x.shape[k] for k in dims) != part.local:
-                return x
-            y = x
+        def change(x: Tensor, dims: Dims) -> Tensor:
             for k, dim in enumerate(dims):
                 M = _restriction(self.placements[k], part.shape[k], part.mine[k], self.resolution[k], self.restrict, x)
-                y = torch.matmul(y.movedim(dim, -1), M).movedim(-1, dim)
+                x = torch.matmul(x.movedim(dim, -1), M).movedim(-1, dim)
             # Every rank goes on with a copy of its own, and differentiates its share of the loss.
-            (own,) = spread(total(y, self._split.group), group=self._split.group)
+            (own,) = spread(total(x, self._split.group), group=self._split.group)
             return own
 
-        return mapped(one, arguments)
+        return on_fields(arguments, part.local, self.layout, change)
 
 
 def _restriction(placement: str, n: int, mine: Range, n0: int, method: str, like: Tensor) -> Tensor:

@@ -1,1 +1,1 @@
-"""The laboratory of the paper: studies, their analysis, report, theory and benchmarks. It stands on the library."""
+"""Everything around the paper: studies, their analysis, report, theory and benchmarks. The library does not need it."""

@@ -1,6 +1,7 @@
 """Plain tables for the terminal: one printer for lists, benchmarks and statements.
 
-Tables of studies, with the paper's values and several forms, are :mod:`quadnorm.lab.analysis.tables`.
+Tables of studies, which have the paper's values and several output formats, are in
+:mod:`quadnorm.lab.analysis.tables`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _NUMBER = (*"0123456789+-−.", "")  # how a number begins, or an empty cell
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", compact: bool = False) -> Any:
-    """A rich table; columns of numbers align right. ``compact`` draws no frame, and folds no column of numbers."""
+    """A rich table; columns of numbers align right. ``compact`` draws no frame and does not wrap columns of numbers."""
     try:
         from rich.box import HEAVY_HEAD, SIMPLE_HEAD
         from rich.table import Table

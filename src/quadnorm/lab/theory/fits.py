@@ -1,4 +1,4 @@
-"""Power laws fitted to errors against spacing or size, with what the law leaves unexplained."""
+"""Power laws fitted to errors as a function of spacing or size, with the residual of the fit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import nan
 
 import numpy as np
 
-FEWEST = 5  # resolutions of an order: two points fit any law, and three hide a bend
+FEWEST = 5  # resolutions that an order is fitted over: two points fit any law, and three hide a bend
 
 
 @dataclass(frozen=True)

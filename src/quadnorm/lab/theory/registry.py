@@ -1,4 +1,4 @@
-"""The statements by name. A module is imported when its statement is asked for."""
+"""The table of all statements by name; a statement's module is imported only when the statement is used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib import import_module
 from quadnorm._suggest import unknown
 from quadnorm.lab.theory.statement import Statement
 
-# name → the module of this room whose STATEMENT it is
+# name of a statement → the module of this package that defines it as STATEMENT
 STATEMENTS: dict[str, str] = {
     "means": "sums.means",
     "uniform": "sums.uniform",
@@ -49,5 +49,5 @@ def statement(name: str) -> Statement:
 
 
 def statements(names: Iterable[str] = ()) -> list[Statement]:
-    """The statements of these names; all of them if there are none."""
+    """The statements with these names; all statements if no name is given."""
     return [statement(name) for name in (list(names) or statement_names())]

@@ -30,7 +30,7 @@ def show(statement: Statement, evidence: Evidence, console: Any = None) -> None:
 
 
 def _measured(series: tuple[Series, ...]) -> Any:
-    """One row per series: where it ends, its order beside what is expected, the residual of the fit, the constant."""
+    """One row per series: last value, fitted order and expected range, residual of the fit, constant."""
     if not series:
         return None
     rows = []

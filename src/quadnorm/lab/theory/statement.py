@@ -17,7 +17,7 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class Check:
-    """One measured number and the range [low, high] that the statement puts it in; NaN is in no range.
+    """One measured number and the range [low, high] that the statement predicts for it; NaN is in no range.
 
     >>> Check("order", 1.98, 1.9, 2.1).holds
     True
@@ -30,7 +30,7 @@ class Check:
 
     @property
     def holds(self) -> bool:
-        """Whether the number is where it should be."""
+        """Whether the number lies in its range."""
         return self.low <= self.value <= self.high
 
 
@@ -41,8 +41,8 @@ class Series:
     Args:
         name: what y is; unique within its evidence.
         x, y: the measurements.
-        order: the range that the statement puts p in; None if the series is shown beside it but not judged.
-        misfit: the largest residual of the fit (root mean square of log y) with which p means anything.
+        order: the range that the statement predicts for p; None if the series is only shown, without a verdict.
+        misfit: the largest accepted residual of the fit (root mean square of log y); above it p means nothing.
         x_name: what x is.
 
     >>> h = (1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128)
@@ -60,13 +60,13 @@ class Series:
 
     @cached_property
     def fit(self) -> PowerFit:
-        """Exponent, constant and residual; NaN where no power law can be fitted (a zero error, for one)."""
+        """Exponent, constant and residual; NaN if no power law can be fitted (for example if an error is zero)."""
         if not all(math.isfinite(v) and v > 0 for v in self.y):
             return PowerFit(math.nan, math.nan, math.nan, math.nan)
         return fit_order(self.x, self.y)
 
     def checks(self) -> tuple[Check, ...]:
-        """That the order is in its range, and that the law fits."""
+        """Two checks: the order lies in its range, and the power law fits. Empty if ``order`` is None."""
         if self.order is None:
             return ()
         return (
@@ -79,7 +79,7 @@ class Series:
 class Evidence:
     """What was measured: series with their orders, single numbers with their ranges, further rows, and remarks.
 
-    ``rows`` is a free table (one mapping per row) for what is neither: constants per block, factors per mesh.
+    ``rows`` is a free table (one mapping per row) for everything else: constants per block, factors per mesh.
     """
 
     series: tuple[Series, ...] = ()
@@ -120,13 +120,13 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement in words and as a formula, where it stands, and the experiment that measures it.
+    """A statement in words and as a formula, its label in the paper, and the experiment that measures it.
 
     Args:
         name: what the command line calls it.
         text: the statement in one or two sentences.
         formula: the statement as a formula, in Unicode.
-        label: LaTeX label in the paper; empty for what is ours.
+        label: LaTeX label in the paper; empty if the statement is not in the paper.
         measure: runs the experiment, in seconds and on one thread; deterministic.
     """
 

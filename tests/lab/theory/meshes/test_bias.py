@@ -136,7 +136,7 @@ def test_what_is_refused():
         bias(points, w, f, (0.0, 1.0))
     with pytest.raises(ValueError, match="one finite value"):
         bias(points, w, np.full(3, np.nan), (0.0, 1.0))
-    with pytest.raises(ValueError, match="no moments of a function"):
+    with pytest.raises(ValueError, match="no function has the mean"):
         ExactField("wrong", f.values, 2.0, 1.0)
     with pytest.raises(ValueError, match="did you mean 'sines'"):
         box_field("sinus")

@@ -28,9 +28,9 @@ def test_the_example_runs_and_says_what_the_page_says(capsys):
     assert names["product"].mean == pytest.approx(7 / 64 / (3 / 4))
     assert names["product"].mean_square == pytest.approx(15 / 576 / (3 / 4))
     assert names["volumes"].sum() == pytest.approx(3 / 4)
-    assert names["found"].series("counting").fit.exponent == pytest.approx(0, abs=0.05)
-    assert names["found"].series("quadrature").fit.exponent == pytest.approx(2, abs=0.01)
-    gains = np.array(names["found"].factors("output"))
+    assert names["swept"].series("counting").fit.exponent == pytest.approx(0, abs=0.05)
+    assert names["swept"].series("quadrature").fit.exponent == pytest.approx(2, abs=0.01)
+    gains = np.array(names["swept"].factors("output"))
     assert gains[1:] / gains[:-1] == pytest.approx(4, rel=0.06)
     assert "equal ones" in capsys.readouterr().out
 

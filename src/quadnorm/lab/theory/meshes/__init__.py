@@ -1,1 +1,1 @@
-"""What unstructured meshes do to a norm."""
+"""How the nodes of an unstructured mesh bias a norm's mean, variance and output."""

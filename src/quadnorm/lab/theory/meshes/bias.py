@@ -1,4 +1,4 @@
-"""What a mesh does to a norm: errors of mean, variance and output, with equal weights and with volumes."""
+"""How a mesh biases a norm: errors of mean, variance and output, with equal weights and with volumes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quadnorm.norms import quad_norm
 
 Array = NDArray[np.float64]
 EPS = 1e-5  # the layers' default
-ROUNDING = 1e-13  # relative errors below are rounding, and ratios of them say nothing
+ROUNDING = 1e-13  # smaller relative errors are rounding, and their ratios mean nothing
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class ExactField:
     def __post_init__(self) -> None:
         if not (isfinite(self.mean) and isfinite(self.mean_square)) or self.variance < 0:
             raise ValueError(
-                f"field {self.name!r}: mean {self.mean:g} and mean square {self.mean_square:g} are no moments of a "
-                "function (mean² ≤ mean square, both finite); give averages over the domain, not integrals"
+                f"field {self.name!r}: no function has the mean {self.mean:g} and the mean square {self.mean_square:g} "
+                "(mean² ≤ mean square, both finite); give averages over the domain, not integrals"
             )
 
     @property
@@ -48,7 +48,7 @@ class ExactField:
 
 @dataclass(frozen=True)
 class MomentErrors:
-    """Errors of one weighting, free of units.
+    """Errors of one weighting, as dimensionless numbers.
 
     mean: |m − μ|/σ; variance: |v − σ²|/σ²; output: max_i |y_i − y*_i| between the layer's output and
     y* = (u − μ)/√(σ² + ε) from the exact moments. Where σ = 0, mean and variance are absolute.
@@ -61,7 +61,7 @@ class MomentErrors:
 
 @dataclass(frozen=True)
 class Bias:
-    """Errors with equal weights (``counting``) and with the mesh's own (``quadrature``), of N samples."""
+    """Errors with equal weights (``counting``) and with the mesh's own weights (``quadrature``), for N samples."""
 
     counting: MomentErrors
     quadrature: MomentErrors
@@ -107,10 +107,10 @@ def bias(
     """Errors of m = Σp_i u(x_i), v = Σp_i (u(x_i) − m)² and of the layer (u − m)/√(v + ε), for p_i = 1/N and p_i ∝ w_i.
 
     Args:
-        points: (N, D), the samples of a mesh of your own.
+        points: (N, D), where the samples lie.
         weights: (N,), their volumes in any scale, e.g. from ``lumped_weights``, ``voronoi_weights``, ``cell_weights``.
         field: a :class:`ExactField`, or a function of the points, or its values (N,).
-        exact: (mean, mean square) over the domain, for a field that does not bring them.
+        exact: (mean, mean square) over the domain, unless ``field`` is an :class:`ExactField`.
         eps: the layer's ε.
 
     >>> x = np.linspace(0, 1, 65) ** 2                              # crowded at one end

@@ -16,7 +16,8 @@ STRENGTH = 1.5
 def cloud(n: int, rng: np.random.Generator, dim: int = 2, strength: float = STRENGTH, stratified: bool = False) -> Mesh:
     """n^dim random points in [0, 1]^dim and their Voronoi cells in the box; h = 1/n.
 
-    Independent of each other, or ``stratified``: one in each cell of a lattice, before they are crowded.
+    The points are independent of each other or, if ``stratified``, one lies in each cell of a lattice. Then all are
+    moved towards the boundary.
     """
     even = rng.random((n**dim, dim))
     if stratified:
@@ -55,7 +56,7 @@ HARDER = (5, 6, 8, 10, 12)
 
 
 def harder() -> Sweep:
-    """Independent points in the cube and a field that vanishes at the boundary, where cells are least centred."""
+    """Independent points in the cube and a field that is zero at the boundary, where cells are least centred."""
     meshes = [cloud(n, np.random.default_rng([n, k]), 3) for n in HARDER for k in range(3)]
     return sweep(meshes, box_field("sines", 3), "3-D independent")
 
@@ -66,7 +67,7 @@ def measure() -> Evidence:
     shown = harder()
     notes = (
         "Voronoi cells are not centred on their points: errors of either sign, order 2 only after averaging",
-        "3-D independent is shown and not judged: Π sin πx on 125 to 1728 independent points shows no second order, "
+        "3-D independent is shown without a verdict: Π sin πx on 125 to 1728 independent points shows no second order, "
         "and finer clouds were not tried; voronoi-3d has one point in each cell of a lattice and the field e^Σx",
     )
     series = (*judged.series, *(shown.series("quadrature", q) for q in QUANTITIES))
@@ -75,8 +76,8 @@ def measure() -> Evidence:
 
 STATEMENT = Statement(
     name="meshes-clouds",
-    text="On random points of uneven density equal weights keep a bias; the volumes of Voronoi cells leave O(h²), "
-    "h = N^(−1/d), on the two families judged.",
+    text="On random points of uneven density equal weights keep a bias; with the volumes of Voronoi cells the error is "
+    "O(h²), h = N^(−1/d), on the two families tested.",
     formula="Σ |V_i| u(x_i) − ∫u = Σ |V_i| ∇u(x_i)·(c_i − x_i) + O(h²), c_i the centroid of V_i",
     label="sec:exp-nonuniform",
     measure=measure,

@@ -1,4 +1,4 @@
-"""Families of meshes, refined through sizes: what their weights do to a norm, and of which order it is."""
+"""Families of meshes at increasing sizes: the errors of a norm on them, and their orders."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def sweep(
     field: ExactField,
     name: str = "mesh",
 ) -> Sweep:
-    """:func:`bias` on meshes of your own, coarse to fine; several of one spacing are averaged (random meshes).
+    """:func:`bias` on your own meshes, coarse to fine; several meshes of one spacing (random ones) are averaged.
 
     Args:
         meshes: (points, weights) or (points, weights, h) each; without h it is N^(−1/D), D the points' dimension.
-        field: with its exact moments.
-        name: what the result is called.
+        field: the field that is averaged, with its exact moments.
+        name: the name of the result.
 
     >>> from quadnorm.lab.theory.meshes.fields import box_field
     >>> def grid(n):  # cell centres of a line, cells growing to the right
@@ -79,14 +79,14 @@ def sweep(
 
 @dataclass(frozen=True)
 class Family:
-    """A named way of making meshes, with the orders that are expected of it.
+    """A named way of making meshes, with the orders of convergence that are expected.
 
     Args:
-        make: (n, rng) → :class:`Mesh`; n points per axis, about.
+        make: (n, rng) → :class:`Mesh` with about n points per axis.
         field: what is averaged, with its exact moments.
         sizes: values of n, five or more.
-        counting, quadrature: the ranges of the fitted orders with equal weights and with the mesh's own.
-        misfit: the largest residual of a fit.
+        counting, quadrature: the expected ranges of the fitted orders, with equal weights and with the mesh's own.
+        misfit: the largest accepted residual of a fit.
         draws: meshes per size; more than one for random families.
     """
 
@@ -109,15 +109,15 @@ class Family:
         return sweep((mesh for n in self.sizes for mesh in self.meshes(n)), self.field, self.name)
 
     def series(self, swept: Sweep) -> tuple[Series, ...]:
-        """What is judged: all three quantities with the mesh's weights, the mean and the output with equal ones."""
+        """The series that are judged: mean, variance, output with the mesh's weights; mean, output with equal ones."""
         series = [swept.series("quadrature", q, self.quadrature, self.misfit) for q in QUANTITIES]
-        # Equal weights leave a limit or are noise: no pure power, so the fit may leave more.
+        # The error with equal weights tends to a constant or is noise, not a pure power: its fit may be worse.
         series += [swept.series("counting", q, self.counting, max(self.misfit, 0.25)) for q in ("mean", "output")]
         return tuple(series)
 
 
 def evidence(families: Sequence[Family], notes: tuple[str, ...] = ()) -> Evidence:
-    """Orders of every family, and by how much its weights divide each error at the finest size."""
+    """Orders of every family, and by which factor its weights reduce each error at the finest size."""
     series: list[Series] = []
     rows = []
     for family in families:

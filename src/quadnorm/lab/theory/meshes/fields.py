@@ -9,7 +9,7 @@ import numpy as np
 from quadnorm._suggest import unknown
 from quadnorm.lab.theory.meshes.bias import Array, ExactField
 
-CUT = 1 / pi  # no grid of rational nodes meets it
+CUT = 1 / pi  # irrational: never a node of a grid with rational nodes
 
 
 def _sines(p: Array) -> Array:
@@ -20,8 +20,8 @@ def _sines(p: Array) -> Array:
 _BOX = {
     "sines": (_sines, 2 / pi, 1 / 2, True),  # zero on the boundary, as solutions often are
     "parabolas": (lambda p: (4 * p * (1 - p)).prod(axis=1), 2 / 3, 8 / 15, True),
-    "exponential": (lambda p: np.exp(p.sum(axis=1)), e - 1, (e**2 - 1) / 2, True),  # neither zero there nor symmetric
-    "bumps": (lambda p: (np.sin(pi * p) ** 2).prod(axis=1), 1 / 2, 3 / 8, True),  # zero there with its slope
+    "exponential": (lambda p: np.exp(p.sum(axis=1)), e - 1, (e**2 - 1) / 2, True),  # not zero there, not symmetric
+    "bumps": (lambda p: (np.sin(pi * p) ** 2).prod(axis=1), 1 / 2, 3 / 8, True),  # value and slope are zero there
     "cosines": (lambda p: np.cos(pi * p).prod(axis=1), 0.0, 1 / 2, True),  # odd about the middle of each axis
     "step": (lambda p: (p[:, 0] < CUT).astype(np.float64), CUT, CUT, False),
     "constant": (lambda p: np.ones(len(p)), 1.0, 1.0, False),

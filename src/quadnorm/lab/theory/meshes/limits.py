@@ -1,4 +1,4 @@
-"""Where volumes do not help, help less, or cost something."""
+"""Cases where volumes do not help, help less, or are worse than equal weights."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def flat(rule: str, n: int = 64) -> float:
 
 
 def factors_by_field(n: int = 64) -> list[dict[str, float | str]]:
-    """The mean's bias divided by control volumes, for fields × meshes of n² nodes."""
+    """Error of the mean with equal weights over that with control volumes, for fields × meshes of n² nodes."""
     meshes = {
         "even": np.linspace(0, 1, n),
         "perturbed": perturbed(n, np.random.default_rng(0)),
@@ -84,8 +84,8 @@ def measure() -> Evidence:
         Check("periodic even grid: volumes − equal weights", flat("periodic"), 0.0, 1e-12),
         Check("a jump on even grids: largest factor of the mean", max(even_jump.factors()), 0.5, 3.0),
         Check("independent points: equal weights · √N (Monte Carlo: 1)", _monte_carlo(scattered), 0.7, 1.4),
-        Check("noise, refined 64²: volumes err more, by", volumes / equal, 1.5, 2.5),
-        Check("noise: the same over √(N Σp²)", volumes / equal / sqrt(p.size * float(p @ p)), 0.9, 1.1),
+        Check("noise, refined 64²: error with volumes / with equal weights", volumes / equal, 1.5, 2.5),
+        Check("noise: this ratio / √(N Σp²)", volumes / equal / sqrt(p.size * float(p @ p)), 0.9, 1.1),
         Check("odd field, symmetric mesh: mean with equal weights", odd.counting.mean, 0.0, 1e-13),
         Check("odd field, symmetric mesh: its variance is wrong", odd.counting.variance, 0.1, float("inf")),
     )
@@ -93,7 +93,7 @@ def measure() -> Evidence:
         "even cell-centred or periodic grids: nothing to gain, the weights are the same",
         "a jump: control volumes are of first order on any mesh; on even grids that is no better than equal weights",
         "independent points of even density: equal weights converge too, as h^(d/2): the gain grows as n in 2-D",
-        "samples that are noise: equal weights are the best there are; volumes act like 1/Σp² < N samples",
+        "samples that are noise: equal weights are the best possible; volumes act like 1/Σp² < N samples",
         "in the table: nan where both are exact by symmetry, inf where only control volumes are (their error is of "
         "higher order if the slopes at the ends cancel)",
     )
@@ -109,8 +109,8 @@ def _monte_carlo(sweep: Sweep) -> float:
 
 STATEMENT = Statement(
     name="meshes-limits",
-    text="Where equal weights already are the volumes, or converge, volumes gain nothing or little; on jumps they are "
-    "of first order; on noise they are worse than equal weights.",
+    text="Where equal weights are the volumes already, or converge, volumes gain nothing or little; at jumps they are "
+    "of first order; for noise they are worse than equal weights.",
     formula="Var Σp_i ξ_i = σ² Σp_i² ≥ σ²/N for independent ξ_i",
     label="",
     measure=measure,

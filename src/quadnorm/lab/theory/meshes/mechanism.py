@@ -21,8 +21,8 @@ class Mechanism:
     ``difference`` = u/N − |V| u = ``mismatch`` · u is what each node adds to the error; it sums to equal − volumes.
     """
 
-    nodes: Array  # (n,), of either axis
-    edges: Array  # (n+1,), where control volumes meet
+    nodes: Array  # (n,), the same on both axes
+    edges: Array  # (n+1,), the boundaries of the control volumes
     field: Array
     volume: Array
     exact: float
@@ -74,7 +74,7 @@ def mechanism(n: int = SIZE, strength: float = STRENGTH) -> Mechanism:
 
 
 def measure() -> Evidence:
-    """The two means and the reference, and how nodes and area divide between a strip at the boundary and the rest."""
+    """Both means and the exact one; shares of nodes and of area in a strip at the boundary and in the rest."""
     parts = mechanism()
     strip = parts.strip()
     rows = tuple(
@@ -108,8 +108,8 @@ def measure() -> Evidence:
 
 STATEMENT = Statement(
     name="mechanism",
-    text="On a boundary-refined 64² mesh most nodes stand in a thin strip of little area and small values: equal "
-    "weights count it too often, control volumes by its area.",
+    text="On a boundary-refined 64² mesh most nodes lie in a thin strip at the boundary, which has little area and "
+    "small values: equal weights give the strip too much weight, control volumes weigh it by its area.",
     formula="Σ u_i/N − Σ |V_i| u_i = Σ (1/N − |V_i|) u_i",
     label="fig:nonuniform-mechanism",
     measure=measure,

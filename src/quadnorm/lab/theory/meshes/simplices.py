@@ -15,7 +15,7 @@ from quadnorm.lab.theory.statement import Evidence, Statement
 from quadnorm.measures import cell_weights, lumped_weights
 from quadnorm.problems.meshes.triangulations import triangles
 
-RADII = (0.7, 0.6, 0.5, 0.5, 0.4, 0.4)  # around the corner 0: cells within are halved, once per radius
+RADII = (0.7, 0.6, 0.5, 0.5, 0.4, 0.4)  # around the corner 0: for each radius the cells inside it are halved once
 
 
 def triangulation(n: int, rng: np.random.Generator, strength: float = 1.5) -> tuple[Array, NDArray[np.int64]]:
@@ -111,8 +111,8 @@ def measure() -> Evidence:
 
 STATEMENT = Statement(
     name="meshes-simplices",
-    text="On triangles and tetrahedra of uneven size equal weights keep a bias; lumped masses at vertices and volumes "
-    "at centroids leave O(h²).",
+    text="On triangles and tetrahedra of uneven size equal weights keep a bias; with lumped masses at vertices and "
+    "volumes at centroids the error is O(h²).",
     formula="Σ_v u(x_v) ∫φ_v − ∫u = ∫(Iu − u) = O(h²), I the interpolation by the basis φ",
     label="sec:exp-nonuniform",
     measure=measure,

@@ -1,4 +1,4 @@
-"""Latitude–longitude grids of the sphere: equal weights count the poles too often."""
+"""Latitude–longitude grids of the sphere: equal weights give the polar regions too much weight."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def measure() -> Evidence:
 
 
 def _limit() -> float:
-    """As many points at each latitude: the mean of z² = sin²φ is ½, not ⅓; even steps in φ give it exactly."""
+    """Error of the mean with equal weights / its limit ½ − ⅓: z² = sin²φ averages ½ over φ, and ⅓ over the sphere."""
     field = sphere_field()
     error = bias(*latlon(SIZES[0], "equiangular-cell")[:2], field).counting.mean
     return error * float(np.sqrt(field.variance)) / (1 / 2 - 1 / 3)
@@ -60,8 +60,8 @@ def _limit() -> float:
 
 STATEMENT = Statement(
     name="meshes-sphere",
-    text="On latitude–longitude grids equal weights count polar regions too often, and the bias stays; areas of bands "
-    "leave O(h²), Gauss's weights nothing on harmonics of low degree.",
+    text="On latitude–longitude grids equal weights give the polar regions too much weight, and the bias stays; with "
+    "areas of bands the error is O(h²), with Gauss's weights zero for harmonics of low degree.",
     formula="(1/N) Σ u → (1/2π²)∫∫u dφ dλ ≠ (1/4π)∫∫u cos φ dφ dλ",
     label="",
     measure=measure,

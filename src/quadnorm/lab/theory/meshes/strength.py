@@ -1,7 +1,7 @@
-"""Boundary refinement, swept from none to strong: how the bias grows, and what the gain of control volumes depends on.
+"""Boundary refinement from none to strong: how the bias grows, and what the gain of control volumes depends on.
 
-The bias with equal weights tends to a constant, the one with control volumes falls as h². Their ratio is therefore no
-property of a mesh: it grows as n², and a number such as 1500 belongs to a size, a strength and a field.
+The bias with equal weights tends to a constant, the one with control volumes falls as h². So their ratio grows as n²:
+a number such as 1500 means something only together with a size, a strength and a field.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ def swept(strength: float) -> Sweep:
 
 
 def size_for(factor: float, strength: float) -> int:
-    """Points per axis at which the factor of the mean reaches ``factor``, from its value at 64² and the n² law."""
+    """Points per axis at which the gain in the mean reaches ``factor``, extrapolated from 64² by the n² law."""
     return ceil(1 + (SHOWN - 1) * sqrt(factor / at(SHOWN, strength).factor("mean")))
 
 
 def measure() -> Evidence:
-    """Nine strengths through five sizes each, and the 64² grids one by one."""
+    """Nine strengths at five sizes each, and one row per strength at 64²."""
     series: list[Series] = []
     rows, biases, factors = [], [], {}
     for strength in STRENGTHS:
         sweep, shown = swept(strength), at(SHOWN, strength)
         series.append(sweep.series("quadrature", "mean", (1.9, 2.1), 0.05))
-        if strength >= 1:  # below, the O(h) of the ends is as large as the limit
+        if strength >= 1:  # at smaller strengths the O(h) term of the ends is as large as the limit
             law = Series(f"{sweep.name}, factor of the mean", sweep.h, sweep.factors("mean"), (-2.1, -1.8), 0.05)
             series.append(law)
         biases.append(shown.counting.mean)
@@ -75,10 +75,10 @@ def measure() -> Evidence:
         ),
     )
     notes = (
-        f"rows: 64² nodes, field Π sin πx. The paper says more than {CLAIMED:g}× and leaves mesh and field open: on "
+        f"rows: 64² nodes, field Π sin πx. The paper says more than {CLAIMED:g}× and names no mesh or field: on "
         f"these meshes 64² gives {min(factors.values()):.0f}× to {factors[best]:.0f}×, and {CLAIMED:g}× takes "
         f"{reached}² nodes at the best strength",
-        "more refinement is not more gain: beyond strength 1.5 the coarse middle costs control volumes accuracy",
+        "more refinement is not more gain: beyond strength 1.5 control volumes lose accuracy in the coarse middle",
     )
     return Evidence(tuple(series), numbers, tuple(rows), notes)
 

@@ -1,4 +1,4 @@
-"""Tensor-product grids whose nodes crowd: at both ends, at one, as Chebyshev's do, or at random."""
+"""Tensor-product grids with dense nodes at both ends, at one end, as Chebyshev's nodes, or perturbed at random."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Nodes = Callable[[int, np.random.Generator], Array]
 
 
 def crowded(s: Array, strength: float) -> Array:
-    """Numbers in [0, 1] moved towards both ends: ½(1 + tanh(β(2s−1))/tanh β); left where they are for β = 0.
+    """Numbers in [0, 1] moved towards both ends: ½(1 + tanh(β(2s−1))/tanh β); unchanged for β = 0.
 
     >>> crowded(np.array([0.0, 0.5, 1.0]), 1.5)
     array([0. , 0.5, 1. ])
@@ -30,9 +30,9 @@ def crowded(s: Array, strength: float) -> Array:
 
 
 def refined(n: int, strength: float = STRENGTH) -> Array:
-    """Nodes crowded at both ends of [0, 1], even ones for β = 0.
+    """Nodes that are dense at both ends of [0, 1]; evenly spaced for β = 0.
 
-    Spacing is largest in the middle and, in the limit, cosh²β times that of the ends.
+    The spacing is largest in the middle; there it is, in the limit, cosh²β times the spacing at the ends.
 
     >>> refined(5, 2.0).round(3)
     array([0.   , 0.105, 0.5  , 0.895, 1.   ])
@@ -51,7 +51,7 @@ def chebyshev(n: int) -> Array:
 
 
 def graded(n: int, power: float = 2.0) -> Array:
-    """Nodes crowded at the left end: (j/(n−1))^power.
+    """Nodes that are dense at the left end: (j/(n−1))^power.
 
     >>> graded(3)
     array([0.  , 0.25, 1.  ])
@@ -104,7 +104,8 @@ def measure() -> Evidence:
 STATEMENT = Statement(
     name="meshes-tensor",
     text="On uneven tensor grids equal weights give mean, variance and output a bias that does not vanish with "
-    "refinement; control volumes leave O(h²). On even and randomly perturbed grids equal weights err by O(h).",
+    "refinement; with control volumes the error is O(h²). On even and on randomly perturbed grids it is O(h) with "
+    "equal weights.",
     formula="Σ p_i u(x_i) − ⨍u = O(h²) for p_i = |V_i|/|Ω|, and → ∫u(x(s)) ds − ∫u dx ≠ 0 for p_i = 1/N",
     label="fig:nonuniform-bias",
     measure=measure,

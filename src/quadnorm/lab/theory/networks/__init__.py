@@ -1,1 +1,1 @@
-"""Whole networks: how errors of single layers add up, and what bounds them."""
+"""Whole networks: how errors of single layers add up, and how they are bounded."""

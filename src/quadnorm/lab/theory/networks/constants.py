@@ -4,7 +4,7 @@ With z, z' the features on two grids, and f_h one of the maps T, N, σ,
 
     ‖f_h(z) − P f_h'(z')‖ ≤ ‖f_h(z) − f_h(Pz')‖ + ‖f_h(Pz') − P f_h'(z')‖ ≤ L ‖z − Pz'‖ + C δ :
 
-L is how much f_h amplifies a perturbation, C δ how little f commutes with P.
+L says how much f_h amplifies a perturbation, C δ how far f is from commuting with the interpolation P.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from quadnorm.lab.theory.sums.fields import trapezoid_by_hand
 
 @dataclass(frozen=True)
 class Block:
-    """Constants of one block: amplification of T and N, and the parts of T, N, σ that do not commute with P."""
+    """Constants of one block: amplification by T and N, and how far T, N and σ are from commuting with P."""
 
     lipschitz_t: float  # L_T
     lipschitz_n: float  # L_N
-    defect_t: float  # C_T·δ₂, and so on
+    defect_t: float  # C_T·δ₂; the next two are C_N·δ_p and C_σ·δ₂
     defect_n: float
     defect_s: float
 
@@ -36,7 +36,7 @@ class Block:
         return LIPSCHITZ_GELU * self.lipschitz_n * self.lipschitz_t
 
     def step(self, e: float) -> float:
-        """The theorem's recursion: a bound of e_l from one of e_{l−1}."""
+        """The theorem's recursion: given a bound ``e`` of e_{l−1}, a bound of e_l."""
         own = LIPSCHITZ_GELU * (self.lipschitz_n * self.defect_t + self.defect_n) + self.defect_s
         return self.factor * e + own
 
@@ -44,7 +44,7 @@ class Block:
 def jacobian(f: Map, z: Tensor, size: float = 1e-5) -> Tensor:
     """The derivative of f at z (1, C, n) by perturbing every sample up and down, in the comparison norm: W^½ J W^{−½}.
 
-    Its largest singular value is how much f amplifies small perturbations, at most.
+    Its largest singular value is the largest amplification of a small perturbation by f.
     """
     m = z.numel()
     steps = size * torch.eye(m, dtype=z.dtype).view(m, *z.shape[1:])
@@ -75,9 +75,9 @@ def defect(fine: Map, coarse: Map, z: Tensor, n: int) -> float:
 
 
 def blocks(maps: Maps, x: Tensor, fine: Tensor) -> list[Block]:
-    """The constants of every block: the largest over the samples x (B, 1, n'), which are ``fine`` on a finer grid.
+    """The constants of every block: the largest over the samples x (B, 1, n'); ``fine`` has them on the finer grid.
 
-    Amplification is looked for at two of them; T is affine, so that one is enough.
+    The amplification by N is measured at two samples. T is affine, so that one is enough for it.
     """
     n = fine.shape[-1]
     constants = []
@@ -99,11 +99,11 @@ def bounds(constants: list[Block], e: float) -> list[float]:
 
 
 def composed(maps: Maps, x: Tensor, fine: Tensor, depths: Sequence[int]) -> list[float]:
-    """What the same triangle inequality gives for e_L when neighbouring blocks are not bounded apart.
+    """A closer bound of e_L: the same triangle inequality, without bounding every block separately.
 
-    e_L ≤ ‖D(f_L ∘ … ∘ f_1)‖ e_0 + Σ_l ‖D(f_L ∘ … ∘ f_{l+1})‖ d_l, with d_l what block l as a whole does not commute
-    with P, and the derivative of a composition instead of a product of norms. For one sample x (1, 1, n'), to
-    first order in the discrepancy.
+    e_L ≤ ‖D(f_L ∘ … ∘ f_1)‖ e_0 + Σ_l ‖D(f_L ∘ … ∘ f_{l+1})‖ d_l, where d_l says how far block l as a whole is from
+    commuting with P. It uses the derivative of a composition instead of a product of norms. For one sample x
+    (1, 1, n'), to first order in the discrepancy.
     """
     n = fine.shape[-1]
     coarse, up = maps.stages(x), maps.stages(fine)

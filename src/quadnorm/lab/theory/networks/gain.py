@@ -24,7 +24,7 @@ CORRELATIONS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
 
 def scaled(x: Tensor, branch: Tensor, alpha: float, eps: float = EPS) -> Tensor:
-    """The formula for y, with E the mean over everything; written out here."""
+    """Y = x + g F(x), written out here independently of the operator; E is the mean over batch, channels and space."""
     return x + alpha * torch.sqrt(energy(x) / (energy(branch) + eps)) * branch
 
 
@@ -47,7 +47,7 @@ def shares(alpha: float, correlation: float, scale: float) -> tuple[float, float
 
 
 def block_shares(measure: str) -> tuple[float, float]:
-    """How close the FNO's own blocks, with wild weights, come to the bound; norms under the measure, the worst block.
+    """How close the FNO's own blocks, with large weights, come to the bound under a measure; the worst of its blocks.
 
     Returns the share of the bound that is used, and the relative distance of √E‖y − x‖² from α₀ √E‖x‖².
     """
@@ -55,7 +55,7 @@ def block_shares(measure: str) -> tuple[float, float]:
         torch.manual_seed(0)
         model = FNO(1, 1, 8, 4, 3, norm="none", measure=measure, gain=True).double()
     for p in model.parameters():
-        p.data.mul_(3.0)  # branches far larger than what they are added to
+        p.data.mul_(3.0)  # so that the branches are far larger than their inputs
     x = torch.randn(4, 8, 17, 17, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     shape = x.shape[2:]
     share, miss = 0.0, 0.0
@@ -74,7 +74,7 @@ def block_shares(measure: str) -> tuple[float, float]:
 
 
 def measure() -> Evidence:
-    """The bound for random fields of every correlation and size, where it is reached, and in the operator."""
+    """The bound for random fields of every correlation and size, a case that reaches it, and the FNO's own blocks."""
     grid = {key: shares(*key) for key in product(ALPHAS, CORRELATIONS, SCALES)}
     gained = [with_gain for with_gain, _ in grid.values()]
     aligned = [grid[a, 1.0, s][0] for a in ALPHAS for s in SCALES]

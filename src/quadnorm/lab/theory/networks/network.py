@@ -1,8 +1,8 @@
 """A small trained network in the form of the transfer theorem, taken apart block by block.
 
 G = f_{L+1} ∘ f_L ∘ … ∘ f_1 ∘ f_0 with f_l = σ ∘ N_l ∘ T_l, T_l = 1 + K_l + W_l: this package's :class:`FNO` in one
-dimension, with the residual connection inside T, as the theorem has it, and GELU after every block. Fields are smooth
-and known in closed form, so that two grids see the same function.
+dimension, with the residual connection inside T, as in the theorem, and GELU after every block. Fields are smooth
+and known in closed form, so that two grids hold samples of the same function.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def problem(n: int, count: int, seed: int) -> tuple[Tensor, Tensor]:
 def trained(steps: int = 100) -> FNO:
     """The network after a short training at 33 nodes with plain averages in its norms; seconds, once per process.
 
-    Its Fourier sums run under the trapezoid measure with the domain as their period: then T moves with the grid at
-    second order, as the theorem assumes, and what the norms do can be seen by itself.
+    Its Fourier sums use the trapezoid measure, and their period is the domain. Then T changes with the grid at second
+    order, as the theorem assumes, and the effect of the norms can be seen on its own.
     """
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
@@ -103,7 +103,7 @@ class Maps:
         return y
 
     def stages(self, x: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
-        """(input of T, input of N, input of σ) of every block, and last what enters the head, three times."""
+        """(input of T, input of N, input of σ) of every block; the last entry is the head's input, three times."""
         v, stages = self.lift(x), []
         for block in range(len(self.model.blocks)):
             t = self.linear(block)(v)

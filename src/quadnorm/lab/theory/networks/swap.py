@@ -1,4 +1,4 @@
-"""The term that norms contribute to a network's discrepancy, isolated by swapping their measure and nothing else."""
+"""The norms' share of the difference between two grids: only the measure of the norms is swapped, nothing else."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BASE = 65  # the coarse grid of the gaps
 
 @cache
 def published() -> FNO:
-    """The same weights with the published Fourier sums, whose period moves with n."""
+    """A network with the same weights and the published Fourier sums, whose period changes with n."""
     model = deepcopy(trained())
     block: Any
     for block in model.blocks:
@@ -43,9 +43,9 @@ def discrepancy(norm: Measure, n: int, fine: int, sums: Measure | None = None) -
 
 
 def norm_term(n: int, fine: int) -> float:
-    """‖G_h with counting norms − G_h with norms anchored at n'‖: on n' the two are one network, bit by bit.
+    """‖G_h with counting norms − G_h with norms anchored at n'‖. At n' nodes the two are equal bit for bit.
 
-    So both have the same P G_h', and what they differ by on the finer grid comes from the norms alone.
+    So both have the same P G_h', and their difference on the finer grid comes from the norms alone.
     """
     return float(norm_of(output(Grid("counting"), fine) - output(Anchored(n), fine)).mean())
 
@@ -88,8 +88,8 @@ def measure() -> Evidence:
 
 STATEMENT = Statement(
     name="swap",
-    text="With everything else unchanged, counting in the norms makes a trained network of 16 blocks move with the "
-    "grid at first order, trapezoid and anchored measures at second order; the gap enters as |h' − h| and |h'² − h²|.",
+    text="With everything else unchanged, a trained network of 16 blocks changes with the grid at first order if its "
+    "norms count, at second order with trapezoid or anchored norms: as |h' − h| and as |h'² − h²|.",
     formula="p = 1 for counting, p = 2 for trapezoid and anchored in L δ_p",
     label="thm:transfer-bound",
     measure=measure,

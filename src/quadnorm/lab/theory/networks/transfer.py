@@ -1,4 +1,4 @@
-"""The conditional transfer bound on a network: its constants, the bound, and what is observed beside it."""
+"""The conditional transfer bound on a network: its constants, the bound, and the observed difference."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ SWAPS: dict[str, Measure] = {
     "trapezoid": Grid("trapezoid"),
     "anchored": Anchored(NATIVE),
 }
-FITTED, HELD = 7, 11  # seeds: constants come from one set of functions, the bound is tried on another
+FITTED, HELD = 7, 11  # seeds: the constants are measured on one set of functions, the bound is tested on another
 
 
 def held(count: int = 16) -> tuple[Tensor, Tensor]:
-    """Functions that the constants have not seen, on both grids."""
+    """Functions that were not used to measure the constants, on both grids."""
     return problem(NATIVE, count, HELD)[0], problem(FINE, count, HELD)[0]
 
 
 def observed(maps: Maps) -> Tensor:
-    """e_0 … e_L and, last, the discrepancy of the output, for each of the held functions: (L + 2, B)."""
+    """e_0 … e_L and, last, the discrepancy of the output, for each function of :func:`held`: (L + 2, B)."""
     coarse, fine = (maps.stages(x) for x in held())
     discrepancies = [norm_of(f[0] - carried(c[0], FINE)) for c, f in zip(coarse, fine, strict=True)]
     out = maps.project(fine[-1][0]) - carried(maps.project(coarse[-1][0]), FINE)
@@ -64,7 +64,7 @@ def measure() -> Evidence:
         limits[name], seen[name] = bounded(maps, parts[name], fitted), observed(maps)
         worst = max(e / b for e, b in zip(seen[name][1:].amax(1).tolist(), limits[name], strict=True))
         numbers.append(Check(f"{name}: observed / bound, largest", worst, 0, 1))
-        if name == "anchored":  # at the training grid the same as counting, elsewhere as trapezoid
+        if name == "anchored":  # it counts at the training grid and is of second order elsewhere
             continue
         for L, sharp in zip(COMPOSED, composed(maps, x, fine, COMPOSED), strict=True):
             numbers.append(Check(f"{name}: observed / composed bound, L = {L}", float(seen[name][L, 0]) / sharp, 0, 1))
@@ -113,7 +113,7 @@ def _notes(M: list[float], limits: dict[str, list[float]], seen: dict[str, Tenso
         f"{max(M):.1f} in every block and the largest product {A:.0e}: the bound of the output is {slack:.0e} times "
         "what is observed.",
         "The composed bound takes derivatives of compositions instead of products of norms, and is closer by orders of "
-        "magnitude: blocks do not amplify the same direction one after the other.",
+        "magnitude: successive blocks do not amplify the same direction.",
         "Rows: trapezoid norms, constants in units of δ₂; with a subscript 1 counting norms, C_N in units of δ₁. "
         "Constants from 64 functions, discrepancies the largest of 16 others; 33 → 65 nodes, cubic P.",
     )
@@ -121,8 +121,8 @@ def _notes(M: list[float], limits: dict[str, list[float]], seen: dict[str, Tenso
 
 STATEMENT = Statement(
     name="transfer",
-    text="Between two grids, the discrepancy of a network of L blocks f = σ∘N∘T is at most what the constants of its "
-    "blocks make of it; the norms contribute a term of their own order p.",
+    text="The outputs of a network of L blocks f = σ∘N∘T on two grids differ by at most a bound made of the constants "
+    "of its blocks; the norms contribute a term of their own order p.",
     formula="‖G_h(x_h) − P G_h'(x_h')‖ ≤ C_net (‖x_h − P x_h'‖ + L δ_p + (L+1) δ₂)",
     label="thm:transfer-bound",
     measure=measure,

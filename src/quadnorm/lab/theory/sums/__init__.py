@@ -1,1 +1,1 @@
-"""Averages and single layers: how far they move with the grid."""
+"""Averages and single layers: how much their results change with the grid."""

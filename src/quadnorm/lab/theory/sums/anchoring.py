@@ -26,7 +26,7 @@ def limit(power: int = 1) -> float:
 
 
 def native_differences() -> tuple[int, int]:
-    """Weights and outputs at the training grid that are not, bit by bit, PyTorch's."""
+    """How many weights and how many outputs at the training grid differ from PyTorch's in any bit."""
     weights = outputs = 0
     random = torch.Generator().manual_seed(0)
     for shape in ((9,), (33,), (64,), (16, 16), (33, 20), (9, 7, 5)):
@@ -62,16 +62,16 @@ def transfers(fixed: bool) -> tuple[float, ...]:
     errors = []
     for n0 in NATIVE:
         fine = product(endpoint_nodes(4 * (n0 - 1) + 1), 1)
-        native = float(product(endpoint_nodes(n0), 1).mean())  # what was trained
+        native = float(product(endpoint_nodes(n0), 1).mean())  # the mean that the model was trained with
         errors.append(abs(native - float((Anchored(n0) if fixed else Grid("counting")).integrate(fine))))
     return tuple(errors)
 
 
 def uneven() -> tuple[float, ...]:
-    """The same for training nodes ½(1 − cos πj/16): a density, high where they crowd; on even nodes.
+    """|mean − its limit| on even nodes, for the anchored measure of the uneven training nodes ½(1 − cos πj/16).
 
-    Its exact integral of f = e^t + sin 3t: each gap carries 1/17, spread evenly, so it gives (F(b) − F(a))/(17(b − a))
-    with F = e^t − (cos 3t)/3; the ends carry 1/34 more each.
+    The limit is the exact integral of f = e^t + sin 3t: each gap [a, b] carries 1/17, spread evenly, and so contributes
+    (F(b) − F(a))/(17(b − a)) with F = e^t − (cos 3t)/3; each end carries 1/34 more.
     """
     x = 0.5 * (1 - np.cos(pi * np.arange(17) / 16))
     F_ = np.exp(x) - np.cos(3 * x) / 3
@@ -81,7 +81,7 @@ def uneven() -> tuple[float, ...]:
 
 
 def measure() -> Evidence:
-    """Bits at the training grid; order and constant at other grids; what a model sees that moves to a finer grid."""
+    """Equality in every bit at the training grid; order and constant at other grids; a move to a 4× finer grid."""
     weights, layers = native_differences()
     series, numbers = (
         [],

@@ -27,7 +27,7 @@ def moments_by_formula(x: Tensor, alpha: float) -> tuple[Tensor, Tensor, Tensor]
 
 
 def moments_of_measure(x: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
-    """Mean and variance under the measure Blend, directly."""
+    """Mean and variance computed directly with the weights of the measure Blend."""
     blend = Blend(alpha, Grid("trapezoid"))
     mean = blend.integrate(x, ndim=2).mean(1)
     return mean, blend.integrate((x - mean.view(-1, 1, 1, 1)) ** 2, ndim=2).mean(1)
@@ -38,7 +38,7 @@ def worst_errors() -> tuple[float, float, float, float]:
     random = torch.Generator().manual_seed(0)
     worst = [0.0] * 4
     for shape in ((5, 5), (9, 17), (33, 33)):
-        # Far from zero at the ends: there the two measures differ most.
+        # Fields that are far from zero at the ends, where the two measures differ most.
         x = torch.randn(3, 4, *shape, generator=random, dtype=torch.float64)
         x[..., 0] += 4
         for alpha in ALPHAS:

@@ -1,4 +1,4 @@
-"""The perturbation that half weights at the ends make, for fields with one derivative only."""
+"""How much half weights at the two ends change the mean, for fields with only one derivative."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def outputs(f: Tensor) -> float:
 
 
 def measure() -> Evidence:
-    """Order and constant of the perturbation, order of what the first term leaves, and a field that feels nothing."""
+    """Order and constant of the perturbation, order of the remainder, and a field whose mean does not change."""
     h = tuple(1 / (m - 1) for m in SIZES)
     fields = [rough(endpoint_nodes(m)) for m in SIZES]
     whole = tuple(abs(perturbation(f)) for f in fields)
@@ -51,7 +51,7 @@ def measure() -> Evidence:
     return Evidence(
         (
             Series("trapezoid − uniform", h, whole, order=(0.9, 1.1)),
-            Series("what h·(…) leaves of it", h, rest, order=(1.85, 2.1)),
+            Series("remainder after h·(…)", h, rest, order=(1.85, 2.1)),
             Series("QuadNorm − LayerNorm, outputs", h, shift, order=(0.85, 1.1)),
         ),
         (
@@ -64,8 +64,8 @@ def measure() -> Evidence:
 
 STATEMENT = Statement(
     name="endpoint",
-    text="Halving the end weights moves the mean by h times what the inside differs from the ends, plus O(h²); one "
-    "derivative of the field is enough.",
+    text="Half weights at the ends change the mean by h times the difference between the inner mean and the end "
+    "values, plus O(h²); one derivative of the field is enough.",
     formula="μ_trap − μ_unif = h·(u_int − ½(u(0) + u(1))) + O(h²)",
     label="prop:spectral-mismatch",
     measure=measure,

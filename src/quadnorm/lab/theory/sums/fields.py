@@ -1,11 +1,11 @@
-"""Smooth fields with integrals in closed form, on nodes that are built here and not by the measures under test.
+"""Smooth fields with integrals in closed form. Nodes are built here, not taken from the measures under test.
 
 The profile of every axis is
 
     f(t) = e^t + sin 3t,    ∫f = e − 1 + (1 − cos 3)/3,    ∫f² = (e²−1)/2 + 2∫e^t sin 3t + ½ − (sin 6)/12
 
-with ∫₀¹ e^t sin 3t = (e(sin 3 − 3 cos 3) + 3)/10. It is in C^∞, differs at the two ends from its mean, and f'(1) ≠
-f'(0), so that neither the first- nor the second-order error vanishes by accident.
+with ∫₀¹ e^t sin 3t = (e(sin 3 − 3 cos 3) + 3)/10. It is in C^∞, its end values differ from its mean, and f'(1) ≠ f'(0),
+so that neither the first- nor the second-order error vanishes by accident.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def field(n: int) -> Tensor:
 
 
 def layer(mode: str, measure: str) -> QuadNorm:
-    """A layer with affine parameters that are not trivial."""
+    """A layer whose γ and β are not 1 and 0."""
     norm = QuadNorm(CHANNELS, EPSILON, mode=mode, num_groups=GROUPS["group"], measure=measure, dtype=torch.float64)
     assert norm.weight is not None
     assert norm.bias is not None
@@ -43,7 +43,7 @@ def layer(mode: str, measure: str) -> QuadNorm:
 
 
 def _moments(mode: str) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
-    """True mean and variance of each channel's group, (1, C, 1, 1), and the map to groups' averages."""
+    """True mean and variance of each channel's group, (1, C, 1, 1), and the function that averages over groups."""
     groups = GROUPS[mode]
 
     def per_channel(v: Tensor) -> Tensor:
@@ -70,8 +70,8 @@ def distance(z: Tensor) -> float:
 def constant(mode: str) -> float:
     """The leading constant C of ‖N_h(x_h) − N(u)‖ = C h² + O(h⁴).
 
-    The trapezoid rule errs by h²/12·∫(∂ₓ² + ∂_y²) of what it integrates, here of u and u², and these integrals are
-    differences of slopes at the ends. What that does to the output is the derivative of N with respect to its moments.
+    The error of the trapezoid rule is h²/12·∫(∂ₓ² + ∂_y²) of the integrand, here u and u², and these integrals are
+    differences of slopes at the ends. The derivative of N with respect to its moments gives the error of the output.
     """
     t = torch.tensor([0.0, 1.0], dtype=torch.float64)
     f, d = profile(t), torch.exp(t) + 3 * torch.cos(3 * t)

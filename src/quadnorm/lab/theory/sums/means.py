@@ -17,17 +17,17 @@ def errors(rule: str, dim: int) -> tuple[float, ...]:
 
 
 def constant(dim: int) -> float:
-    """Leading constant of the error: one axis errs by h²/12·(f'(1) − f'(0)) and the others multiply by their means."""
+    """Leading constant of the error: h²/12·(f'(1) − f'(0)) from each axis, times the means along the other axes."""
     return dim * MEAN ** (dim - 1) * abs(SLOPES) / 12
 
 
 def counting_constant(dim: int) -> float:
-    """Leading constant for counting, of order h: the boundary mass moves from the mean to the ends on every axis."""
+    """Leading constant for counting, of order h: on every axis the ends have too much weight."""
     return dim * MEAN ** (dim - 1) * abs(ENDS - MEAN)
 
 
 def measure() -> Evidence:
-    """Errors against closed forms, their orders, and their constants against Euler and Maclaurin's."""
+    """Errors against closed forms, their orders, and their constants against the Euler–Maclaurin formula."""
     series, numbers = [], []
     for dim, sizes in SIZES.items():
         h = tuple(1 / (n - 1) for n in sizes)

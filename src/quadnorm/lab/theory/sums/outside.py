@@ -1,4 +1,4 @@
-"""Outside the hypotheses: jumps, kinks, singular ends, and samples at cell centres."""
+"""Cases outside the theorems' hypotheses: jumps, kinks, infinite slopes at the ends, samples at cell centres."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quadnorm.lab.theory.sums.fields import ENDS, MEAN, cell_nodes, endpoint_nod
 from quadnorm.measures import Grid
 
 SIZES = (17, 33, 65, 129, 257, 513)
-PLACES = 0.35 + 0.3 * (torch.arange(997, dtype=torch.float64) + 0.5) / 997  # of jumps and kinks: averages over them
+PLACES = 0.35 + 0.3 * (torch.arange(997, dtype=torch.float64) + 0.5) / 997  # of jumps and kinks, to average over
 
 
 def step_errors(rule: str) -> tuple[float, ...]:
@@ -27,7 +27,7 @@ def step_errors(rule: str) -> tuple[float, ...]:
 
 
 def disc_errors(rule: str) -> tuple[float, ...]:
-    """The same for discs in the square, 64 centres and radii: interfaces that cross the grid at all angles."""
+    """The same for discs in the square with 64 centres and radii: their edges cross the grid at all angles."""
     discs = torch.rand(64, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     centres, radii = 0.45 + 0.1 * discs[:, :2], 0.25 + 0.1 * discs[:, 2]
     errors_by_size = []
@@ -110,8 +110,8 @@ def _midpoint_gap() -> float:
 
 STATEMENT = Statement(
     name="outside",
-    text="Where a hypothesis fails: a jump leaves first order to every rule in 1-D, and order 3/2 to quadrature in "
-    "2-D; ReLU keeps second-order means but commutes with P at order 3/2 only; at cell centres counting is right and "
+    text="Where a hypothesis fails: at a jump every rule is of first order in 1-D, and quadrature is of order 3/2 in "
+    "2-D; ReLU keeps second-order means but commutes with P to order 3/2 only; at cell centres counting is right and "
     "trapezoid weights are wrong.",
     formula="u ∉ C², σ ∉ C², or nodes (j+½)/n",
     label="",

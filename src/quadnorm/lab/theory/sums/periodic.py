@@ -19,13 +19,13 @@ EPS = torch.finfo(torch.float64).eps
 
 
 def sample(shape: tuple[int, ...], seed: int = 0) -> Tensor:
-    """Random samples (2, 4, *shape): the statement asks nothing of the field."""
+    """Random samples (2, 4, *shape): the statement holds for any field."""
     random = torch.Generator().manual_seed(seed)
     return torch.randn(2, CHANNELS, *shape, generator=random, dtype=torch.float64) + 3
 
 
 def folded(n: int) -> Tensor:
-    """The trapezoid weights of n+1 nodes with both ends, the last node laid upon the first: n periodic nodes."""
+    """Weights of n periodic nodes from the trapezoid weights of n+1 nodes: the last node's is added to the first's."""
     w = Grid("trapezoid").weights(n + 1)
     w[0] += w[-1]
     return w[:-1]
@@ -36,7 +36,7 @@ def _in_units_of_rounding(y: Tensor, plain: Tensor) -> float:
 
 
 def measure() -> Evidence:
-    """Weights compared bit by bit, outputs to rounding; the same layers on a grid with both ends as a control."""
+    """Weights compared bit for bit, outputs up to rounding; as a control, the same layers on a grid with both ends."""
     differing = sum(int((Grid("periodic").weights(s) != Grid("counting").weights(s)).sum()) for s in SHAPES)
     unfolded = max(float((folded(n) - Grid("periodic").weights(n)).abs().max()) for n in range(2, 258))
     outputs, blends, rounding = 0.0, 0.0, 0.0
@@ -73,8 +73,8 @@ def measure() -> Evidence:
 
 STATEMENT = Statement(
     name="periodic",
-    text="On a periodic grid the trapezoid weights are equal, so quadrature statistics are the plain ones: QuadNorm "
-    "is the plain norm of the same mode and BlendQuadNorm is LayerNorm, at every resolution, to rounding.",
+    text="On a periodic grid all trapezoid weights are equal, so quadrature gives the plain mean and variance: "
+    "QuadNorm is PyTorch's norm of the same mode and BlendQuadNorm is LayerNorm, at every resolution, up to rounding.",
     formula="w_j = 1/(n₁⋯n_d) on nodes j/n without the right end",
     label="prop:periodic",
     measure=measure,

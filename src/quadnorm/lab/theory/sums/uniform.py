@@ -14,7 +14,7 @@ SIZES = (9, 17, 33, 65, 129, 257, 513)
 
 
 def difference(f: Tensor) -> float:
-    """Counting mean − trapezoid mean, as the measures take them."""
+    """Counting mean − trapezoid mean, computed with the package's measures."""
     return float(Grid("counting").integrate(f) - Grid("trapezoid").integrate(f))
 
 
@@ -27,7 +27,7 @@ def formula(f: Tensor) -> float:
 def identity_error() -> float:
     """The largest violation of the identity over all m from 3 to 200, in units of rounding at the samples' size.
 
-    Smooth and random samples: the identity is algebra and asks nothing of f.
+    Smooth and random samples: the identity is algebra and holds for any f.
     """
     random = torch.Generator().manual_seed(0)
     worst = 0.0
@@ -72,8 +72,8 @@ def measure() -> Evidence:
 
 STATEMENT = Statement(
     name="uniform",
-    text="On nodes with both ends, an average of all samples differs from the trapezoid mean by exactly the boundary "
-    "mass times what the ends differ from the inside: first order.",
+    text="On nodes that include both ends, the average of all samples differs from the trapezoid mean by an exact "
+    "multiple, of first order in h, of the difference between the end values and the inner mean.",
     formula="μ_disc − μ_trap = (m−2)/(m(m−1)) · (½(f(0) + f(1)) − f_int) = Θ(h)",
     label="prop:standard-inconsistent",
     measure=measure,

@@ -19,7 +19,7 @@ Grids = Annotated[
     typer.Option("--resolution", "-r", help="Samples per axis, the training grid first; several may follow."),
 ]
 
-# Of an audit, as JSON and CSV.
+# The columns of an audit that --json and --csv print.
 COLUMNS = ("kind", "introduced", "cumulative", "order", "alone", "fixed", "cause", "remedy")
 PARTS = ("resolutions", "totals", "errors", "recommendation")
 
@@ -29,12 +29,12 @@ def anchor(
     resolution: Annotated[str, typer.Option("--resolution", "-r", help="Samples per axis of the training grid.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The checkpoint to write (.safetensors).")],
     placement: Annotated[
-        str | None, typer.Option(help="endpoint, cell, periodic or left; default: the problem's.")
+        str | None, typer.Option(help="endpoint, cell, periodic, left or interior; default: the problem's.")
     ] = None,
-    which: Annotated[str, typer.Option(help="best or last weights.")] = "best",
-    force: Annotated[bool, typer.Option("--force", help="Also to a grid that the model was not trained on.")] = False,
+    which: Annotated[str, typer.Option(help="Which weights of the run: best or last.")] = "best",
+    force: Annotated[bool, typer.Option("--force", help="Allow a grid that the model was not trained on.")] = False,
 ) -> None:
-    """Anchor a trained model to its training grid and write it as a checkpoint, which `quadnorm eval` reads."""
+    """Anchor a trained model to its training grid and write a checkpoint that `quadnorm eval` can read."""
     from quadnorm.training import save_anchored
 
     anchored = save_anchored(checkpoint, out, grid(resolution), placement, which, force)
@@ -48,14 +48,14 @@ def audit(
     ],
     resolution: Grids = None,
     more: Annotated[list[str] | None, typer.Argument(help="Further resolutions.")] = None,
-    data: Annotated[str, typer.Option(help="A problem whose samples are the input.")] = "darcy",
+    data: Annotated[str, typer.Option(help="The problem whose samples are the model's input.")] = "darcy",
     param: Param = None,
-    samples: Annotated[int, typer.Option(help="How many.", min=1, max=10**6)] = 4,
+    samples: Annotated[int, typer.Option(help="How many samples.", min=1, max=10**6)] = 4,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write the audit as HTML.")] = None,
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
-    """Tell which modules of a model depend on the resolution, by how much, why, and what helps."""
+    """Show which modules of a model depend on the resolution, by how much, why, and what helps."""
     from quadnorm import audit as look
     from quadnorm.problems import problem
     from quadnorm.problems.points import POINTS
@@ -97,7 +97,7 @@ def audit(
 
 
 class _Inputs:
-    """Samples of a problem at the grids that an audit asks for; remembers the last, which errors name."""
+    """Samples of a problem at the grids that an audit asks for; ``last`` is the last grid, for error messages."""
 
     def __init__(self, p: Any, indices: range) -> None:
         self.problem, self.indices, self.count, self.last = p, indices, len(indices), "no grid yet"
@@ -109,7 +109,7 @@ class _Inputs:
 
 @contextmanager
 def _naming(model: str, inputs: _Inputs) -> Iterator[None]:
-    """A model's own errors, with what was being run."""
+    """Add to an error of the model itself on which samples and which grid it was run."""
     try:
         yield
     except Exception as error:
@@ -120,7 +120,7 @@ def _naming(model: str, inputs: _Inputs) -> Iterator[None]:
 
 
 def _check_output(model: str, subject: Any, inputs: _Inputs, grid: Any) -> None:
-    """Refuse a model whose output at its training grid is not a number: nothing can be compared with it."""
+    """Refuse a model whose output at its training grid has NaN or infinity: nothing can be compared with it."""
     import torch
 
     x, _ = inputs(grid)
@@ -134,7 +134,7 @@ def _check_output(model: str, subject: Any, inputs: _Inputs, grid: Any) -> None:
 
 
 def _from_file(text: str) -> Any:
-    """The model that a function of a file makes."""
+    """The model that a function makes, given as FILE.py:NAME."""
     make = from_file(text, "a function that makes the model")
     try:
         return make()

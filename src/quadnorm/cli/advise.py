@@ -9,7 +9,7 @@ from quadnorm.cli.terminal import say
 
 
 class Operator(StrEnum):
-    """Kinds of operators that behave alike."""
+    """Kinds of operators for which the advice differs."""
 
     fno = "fno"
     galerkin = "galerkin"
@@ -18,7 +18,7 @@ class Operator(StrEnum):
 
 
 class Boundary(StrEnum):
-    """What holds at the boundary of the domain."""
+    """Boundary conditions of the problem."""
 
     dirichlet = "dirichlet"
     neumann = "neumann"
@@ -37,12 +37,12 @@ class Placed(StrEnum):
 
 
 def advise(
-    operator: Annotated[Operator, typer.Option(help="The operator.")] = Operator.other,
+    operator: Annotated[Operator, typer.Option(help="The kind of operator.")] = Operator.other,
     boundary: Annotated[Boundary, typer.Option(help="Boundary conditions.")] = Boundary.dirichlet,
     placement: Annotated[Placed, typer.Option(help="Where the samples lie.")] = Placed.endpoint,
-    existing: Annotated[bool, typer.Option(help="A model that is trained already.")] = False,
+    existing: Annotated[bool, typer.Option(help="The model is trained already.")] = False,
 ) -> None:
-    """Say what to use, why, which table says so, and the line of code."""
+    """Recommend a norm and a measure for your setting, with the reason, the paper's table and the line of code."""
     from quadnorm.lab.studies.advice import advice
 
     for item in advice(operator, boundary, placement, existing):

@@ -1,4 +1,4 @@
-"""The ``quadnorm`` command, and the one place where what goes wrong in it becomes one line and an exit code."""
+"""The ``quadnorm`` command, and the one place that turns every error into one line and an exit code."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ from quadnorm.cli.terminal import prepare_streams
 
 app = typer.Typer(
     name="quadnorm",
-    help="Neural operators whose spatial sums know their measure.",
+    help="Neural operators that work on other grids than the one they were trained on.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -54,17 +54,17 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes: only results.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also say what is done on the way.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print results only: no progress, no notes.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also print what is done on the way.")] = False,
 ) -> None:
-    """Neural operators whose spatial sums know their measure."""
+    """Neural operators that work on other grids than the one they were trained on."""
     if quiet and verbose:
         raise ValueError("--quiet and --verbose were both given; choose one")
     set_level("quiet" if quiet else "verbose" if verbose else "normal")
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command: 0 if it went well, 2 and one line on stderr whatever went wrong, 130 if it was stopped.
+    """Run one command. Exit code 0: it worked; 2: any error, with one line on stderr; 130: it was stopped.
 
     Set QUADNORM_TRACEBACK=1 to see where an error came from.
     """
@@ -76,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
             return stop.code if isinstance(stop.code, int) else 0
         except KeyboardInterrupt as stop:
             return _fail(one_line(stop) if str(stop) else "interrupted", 130)
-        except BrokenPipeError:  # the reader of our output has left, as head does
+        except BrokenPipeError:  # the program that reads our output has ended, for example ``head``
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 141
         except Exception as error:
@@ -125,7 +125,7 @@ def _fail(message: str, code: int = 2) -> int:
 
 @contextmanager
 def _stop_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP act like Ctrl-C: what is under way is put in order and can be resumed."""
+    """Let SIGTERM and SIGHUP act like Ctrl-C: a running command saves its state and can be resumed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

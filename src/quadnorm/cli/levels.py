@@ -1,4 +1,4 @@
-"""How much a command says on the way: ``-q`` only results, ``-v`` also what is done."""
+"""How much a command prints: ``-q`` only results, ``-v`` also what is done on the way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _level: Level = "normal"
 
 
 def set_level(level: Level) -> None:
-    """Set it for this command, for the package's log as well."""
+    """Set the level for this command and for the package's log."""
     global _level
     _level = level
     severity = {"quiet": logging.ERROR, "normal": logging.WARNING, "verbose": logging.DEBUG}[level]
@@ -24,12 +24,12 @@ def quiet() -> bool:
 
 
 def progress_option() -> bool | None:
-    """As :func:`quadnorm.training.train` takes it: nothing if quiet, else a bar on a terminal and lines elsewhere."""
+    """The ``progress`` argument of :func:`quadnorm.training.train`: False if quiet, else None (bar or lines)."""
     return False if quiet() else None
 
 
 def note(text: str) -> None:
-    """Say something beside the results, on stderr, unless quiet."""
+    """Print a note on stderr, unless quiet; results go to stdout."""
     if not quiet():
         from quadnorm._text import printable
 

@@ -1,4 +1,4 @@
-"""Progress for whoever watches: bars on a terminal, plain lines in a log."""
+"""Progress of long commands: bars on a terminal, plain lines in a log."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 from quadnorm.cli.levels import note, quiet
 
 Counter = Callable[[float, float], None]
-EVERY = 10.0  # seconds between lines that say the same thing
+EVERY = 10.0  # least number of seconds between two lines about the same task
 
 
 class Lines:
-    """One plain line when a tenth more is done, but not before some seconds have passed, and one at the end."""
+    """A plain line for each further tenth of the work, at most one per ``every`` seconds, and one at the end."""
 
     def __init__(self, what: str, every: float = EVERY, write: Callable[[str], None] = note) -> None:
         self.what, self.every, self.write = what, every, write
@@ -27,7 +27,7 @@ class Lines:
         self.shown = -1.0
 
     def __call__(self, done: float, of: float) -> None:
-        """``done`` of ``of`` are ready."""
+        """Report that ``done`` of ``of`` steps are done."""
         now = time.monotonic()
         if self.first is None:
             self.first = done
@@ -48,7 +48,7 @@ def _duration(seconds: float) -> str:
 
 @contextmanager
 def bars() -> Iterator[Callable[[str, float, float], None]]:
-    """A function (what, done, of) that shows any number of counts: bars on a terminal, lines elsewhere."""
+    """A function (what, done, of) that shows the progress of several tasks: bars on a terminal, lines elsewhere."""
     if quiet():
         yield lambda what, done, of: None
         return

@@ -20,17 +20,17 @@ def report(
     ] = None,
     files: Annotated[
         Path | None,
-        typer.Option(help="Also a folder for every table (md, csv, tex, html, txt) and figure (svg, png)."),
+        typer.Option(help="Also write every table (md, csv, tex, html, txt) and figure (svg, png) to this folder."),
     ] = None,
     markdown: Annotated[
-        Path | None, typer.Option(help="Also a Markdown page: what each way reaches, verdicts on claims, all tables.")
+        Path | None, typer.Option(help="Also write a Markdown page: errors of each way, verdicts on claims, tables.")
     ] = None,
     readme: Annotated[
-        Path | None, typer.Option(help="Also renew the head table of this README, between its two result marks.")
+        Path | None, typer.Option(help="Also update the results table of this README, between its two marks.")
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
-    """Write one self-contained page from records: tables beside the paper's, figures, claims. Trains nothing."""
+    """Write one self-contained page from records: tables with the paper's values, figures, claims. Trains nothing."""
     from tempfile import TemporaryDirectory
 
     from quadnorm.lab.studies.pack import unpack
@@ -54,7 +54,7 @@ def _write(
     markdown: Path | None,
     readme: Path | None,
 ) -> Path:
-    """The page, and whatever else was asked for."""
+    """Write the page and the other outputs that were asked for; returns the page's path."""
     from quadnorm.lab.report import build_report, library_of
 
     library = library_of(folders)

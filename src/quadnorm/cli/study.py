@@ -31,7 +31,7 @@ Changes = Annotated[
 ]
 Threads = Annotated[
     int,
-    typer.Option(help="Threads of each run; they decide its last bits and are part of it.", min=1, max=MOST_THREADS),
+    typer.Option(help="Threads of each run; another number gives other records.", min=1, max=MOST_THREADS),
 ]
 Methods = Annotated[list[str] | None, typer.Option("--method", "-m", help="Only this method; may be repeated.")]
 
@@ -40,7 +40,7 @@ Methods = Annotated[list[str] | None, typer.Option("--method", "-m", help="Only 
 def list_studies(
     preset: Preset = "desk", out: Out = Path("results"), as_json: Json = False, as_csv: Csv = False
 ) -> None:
-    """List the studies, where to start first: runs, time on two cores, how many runs are recorded."""
+    """List the studies, the first one to try on top: runs, time on two cores, how many runs are recorded."""
     from quadnorm.cli.study_list import show_list
 
     show_list(preset, out, as_json, as_csv)
@@ -56,7 +56,7 @@ def plan(
     out: Out = Path("results"),
     threads: Threads = 1,
 ) -> None:
-    """Say what would run: every run, whether its record is there, and an estimate of the time."""
+    """Show what would run: every run, whether its record exists, and an estimate of the time."""
     from quadnorm.lab.studies import estimate
     from quadnorm.lab.studies.records import complete, tasks_of
 
@@ -67,7 +67,7 @@ def plan(
         rows.append((task.key, str(task.epochs), grids, "there" if complete(out, task) else "to do"))
     table(None, ["run", "epochs", "grids", "record"], rows)
     cost = estimate(s)
-    say(f"{cost.runs} runs, about {cost.minutes():.0f} minutes on two cores if nothing is there yet")
+    say(f"{cost.runs} runs, about {cost.minutes():.0f} minutes on two cores if no record exists yet")
     for remark in s.notes:
         say(f"note: {remark}")
 
@@ -86,13 +86,13 @@ def run(
     threads: Threads = 1,
     scheduler: Annotated[str | None, typer.Option(help="A Dask scheduler, tcp://host:port.")] = None,
     use_dask: Annotated[bool, typer.Option("--dask", help="A local Dask cluster instead of plain processes.")] = False,
-    resume: Annotated[bool, typer.Option(help="Go on with what was stopped; --no-resume starts it again.")] = True,
+    resume: Annotated[bool, typer.Option(help="Continue runs that were stopped, or start them again.")] = True,
     allow_mixed: Annotated[bool, typer.Option(help="Show records of different code versions side by side.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would run: data, memory and time of each run.")
+        bool, typer.Option("--dry-run", help="Only show what would run: data, memory and time of each run.")
     ] = False,
 ) -> None:
-    """Run a study: train and evaluate what is missing. Stop it at any time; it goes on when called again."""
+    """Train and evaluate the runs of a study that are missing. Stop it at any time: the same command continues it."""
     from quadnorm.lab.studies.runner import run_study, start_again
 
     s = _study(name, changes, preset, seeds, method, threads)
@@ -121,7 +121,7 @@ def show(
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
-    """Show a study's table from its records, beside what the paper printed."""
+    """Show a study's table from its records, with the paper's values."""
     if not (out / "runs").is_dir():
         raise FileNotFoundError(f"no records in {out}; make them with: quadnorm study run {name} --out {out}")
     s = _study(name, changes, preset, seeds, method, threads)
@@ -150,7 +150,7 @@ def pack(
 
 
 def _announce(s: Any, out: Path, workers: int | None) -> None:
-    """Before the first run: how many there are, and about how long they take."""
+    """Print, before the first run, how many runs there are and about how long they take."""
     from quadnorm.lab.studies import estimate
     from quadnorm.lab.studies.records import complete, tasks_of
     from quadnorm.training.logs import duration
@@ -164,7 +164,7 @@ def _announce(s: Any, out: Path, workers: int | None) -> None:
 
 
 def _dry_run(s: Any, workers: int | None) -> None:
-    """What every variant of a study would take, one line each, and the whole on several numbers of workers."""
+    """Print what each variant of a study needs, and the time of the whole study on several numbers of workers."""
     from quadnorm.lab.studies import estimate
     from quadnorm.lab.studies.estimate import needs
 

@@ -1,4 +1,4 @@
-"""``quadnorm study list``: what there is to run, where to start, what is recorded."""
+"""``quadnorm study list``: all studies, which one to start with, and which runs are recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEADS = {"start here": "start here", "paper": "the paper, by table", "ours": "ou
 
 
 def group_of(s: Any) -> str:
-    """Where a study stands in the list: the first to try, one of the paper's, or one of ours."""
+    """The part of the list a study belongs to: the first one to try, the paper's studies, or ours."""
     if s.name == FIRST:
         return "start here"
     return "ours" if s.theme == "ours" else "paper"

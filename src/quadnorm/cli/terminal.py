@@ -1,4 +1,4 @@
-"""What the command line prints: no control codes from outside, plain characters where the terminal has no others."""
+"""Printing: control codes from file names or data are removed, and characters that a terminal lacks are replaced."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 from quadnorm._text import printable
 
 _PLAIN = {"→": "->", "×": "x", "−": "-", "…": "...", "·": "*", "≥": ">=", "≤": "<=", "–": "-", "—": "-", "≈": "~"}
-_FILE_WIDTH = 160  # a file has no width to keep to, and half a name names nothing
+_FILE_WIDTH = 160  # columns when the output is a file: wide enough that no name is cut
 
 
 def prepare_streams() -> None:
-    """Have characters that the output's encoding lacks replaced by plain ones, instead of an error."""
+    """Replace characters that the output's encoding lacks by plain ones, instead of raising an error."""
     codecs.register_error("quadnorm-plain", _replace)
     for stream in (sys.stdout, sys.stderr):
         encoding = str(getattr(stream, "encoding", None) or "utf-8").lower()
@@ -40,7 +40,7 @@ def _ascii(character: str) -> str:
 
 
 def say(*parts: object) -> None:
-    """Print, with whatever came from outside made harmless; line breaks stay."""
+    """Print text without control codes; line breaks stay."""
     text = " ".join(str(part) for part in parts)
     print("\n".join(printable(line) for line in text.split("\n")))
 
@@ -59,7 +59,7 @@ def _finite(value: Any) -> Any:
 
 
 def rows_as(records: Sequence[Mapping[str, Any]], as_json: bool, as_csv: bool) -> bool:
-    """Print records as JSON or CSV if one of the two was asked for; whether it was."""
+    """Print records as JSON or CSV if one of the two was asked for; returns whether it did."""
     if as_json and as_csv:
         raise ValueError("--json and --csv were both given; choose one")
     if as_json:
@@ -73,7 +73,7 @@ def rows_as(records: Sequence[Mapping[str, Any]], as_json: bool, as_csv: bool) -
 
 
 def console() -> Any:
-    """A console that takes text as it is: a path may well contain [brackets]."""
+    """A rich console without markup: a path may contain [brackets]."""
     from rich.console import Console
 
     here = Console(markup=False, highlight=False)

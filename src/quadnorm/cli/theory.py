@@ -1,4 +1,4 @@
-"""``quadnorm theory``: the statements, measured."""
+"""``quadnorm theory``: experiments for the paper's statements and ours."""
 
 import json
 from pathlib import Path
@@ -13,12 +13,12 @@ def theory(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Statements, as --list names them; default: all.")
     ] = None,
-    figure: Annotated[bool, typer.Option("--figure", help="Also draw each as SVG and PNG.")] = False,
+    figure: Annotated[bool, typer.Option("--figure", help="Also draw each statement as SVG and PNG.")] = False,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the figures.")] = Path("theory"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     only_list: Annotated[bool, typer.Option("--list", help="List the statements and measure nothing.")] = False,
 ) -> None:
-    """Measure the paper's statements and ours: orders, constants and bounds, beside what they should be.
+    """Test the paper's statements and ours by experiments: orders, constants and bounds, with their expected ranges.
 
     The exit code is 1 if one of them does not hold.
     """

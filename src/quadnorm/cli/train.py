@@ -39,7 +39,7 @@ def train(
     out: Annotated[Path, typer.Option("--out", "-o", help="The run's folder.")] = Path("run"),
     restart: Annotated[bool, typer.Option("--restart", help="Start again instead of resuming.")] = False,
 ) -> None:
-    """Train a model in a folder; a run that was stopped goes on where it was."""
+    """Train a model and keep the run in a folder; a run that was stopped continues where it stopped."""
     from quadnorm.training import read_config
     from quadnorm.training import train as run
     from quadnorm.training.ddp import reports
@@ -55,7 +55,7 @@ def train(
                 _announce(settings, out)
             show("training data", done, of)
             if done >= of:
-                showing.close()  # the bar of the training comes next
+                showing.close()  # the training has a bar of its own
 
         result = run(settings, out, resume=not restart, progress=progress_option(), data_progress=on_data)
     if not reports():
@@ -68,7 +68,7 @@ def train(
 
 
 def _announce(config: Any, out: Path) -> None:
-    """Before the first step: about how long all epochs take, where the operator's cost is known."""
+    """Print, before the first step, about how long all epochs take, if the operator's cost is known."""
     from quadnorm.lab.studies.estimate import STEP, step_seconds
     from quadnorm.training.logs import duration
 
@@ -91,20 +91,24 @@ def evaluate(
         typer.Option("--resolution", "-r", help="Samples per axis, 65 or 65x129; several may follow, or repeat it."),
     ] = None,
     more: Annotated[
-        list[str] | None, typer.Argument(help="Further resolutions; parallel.space=2 under torchrun.")
+        list[str] | None, typer.Argument(help="Further resolutions; under torchrun also parallel.space=2.")
     ] = None,
     how: Annotated[
         str, typer.Option(help="Ways to use the model there: as-trained,anchored,extended,native or all.")
     ] = "as-trained",
     taken: Annotated[
-        str, typer.Option("--samples", help="exact (the same instances on the new grid), index or bicubic.")
+        str,
+        typer.Option(
+            "--samples",
+            help="How samples get to the new grid: exact (the solved instances, sampled there), index or bicubic.",
+        ),
     ] = "exact",
     source: Annotated[str | None, typer.Option(help="For index and bicubic: the grid that samples come from.")] = None,
-    split: Annotated[Split, typer.Option(help="Which samples.")] = "test",
-    which: Annotated[str, typer.Option(help="best or last weights.")] = "best",
+    split: Annotated[Split, typer.Option(help="Which set of samples.")] = "test",
+    which: Annotated[str, typer.Option(help="Which weights of the run: best or last.")] = "best",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write every sample's error as JSON.")] = None,
     param: Annotated[
-        list[str] | None, typer.Option("--param", "-p", help="Look at the instances in another way: mesh=boundary.")
+        list[str] | None, typer.Option("--param", "-p", help="Change how instances are sampled: mesh=boundary.")
     ] = None,
     as_json: Json = False,
     as_csv: Csv = False,

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Group:
-    """One process among ``world`` equal ones; only rank 0 writes.
+    """The processes of a run: this one is ``rank`` of ``world``; only rank 0 writes files.
 
-    ``space`` consecutive ranks hold parts of the same fields, cut along the first axis; the others hold other samples.
+    ``space`` consecutive ranks hold parts of the same fields, cut along the first axis; other ranks hold other samples.
     """
 
     rank: int = 0
@@ -32,7 +32,7 @@ class Group:
 
     @property
     def data(self) -> int:
-        """How many shares a batch is cut into."""
+        """How many shares a batch is split into."""
         return self.world // self.space
 
     def share(self, count: int) -> slice:
@@ -56,7 +56,7 @@ class Group:
         return field.narrow(first, start, stop - start)
 
     def over_space(self, values: Tensor) -> Tensor:
-        """Σ over the parts of space, with its derivative; the same bits on each of their ranks."""
+        """Σ over the ranks that hold parts of the same fields, differentiable; the same bits on each of them."""
         if self.space == 1:
             return values
         from quadnorm.parallel import total
@@ -64,7 +64,7 @@ class Group:
         return total(values, mesh(self.space)["space"].get_group())
 
     def total(self, values: Tensor) -> Tensor:
-        """Σ over shares of a float64 tensor, which the ranks of one share agree on; the same bits on every rank."""
+        """Σ of a float64 tensor over the shares of a batch; the ranks of one share must hold the same tensor."""
         if self.world > 1:
             dist.all_reduce(values)
         return values if self.space == 1 else values / self.space
@@ -74,7 +74,7 @@ class Group:
         return list(values) if self.world == 1 else self.total(torch.tensor(values, dtype=torch.float64)).tolist()
 
     def wait(self) -> None:
-        """Until every rank is here."""
+        """Wait until every rank has called this."""
         if self.world > 1:
             dist.barrier()
 
@@ -87,7 +87,7 @@ class Group:
         return nn.parallel.DistributedDataParallel(model, process_group=among)
 
     def split(self, model: nn.Module) -> None:
-        """Make the model work on parts of space, if there are any."""
+        """Make the model work on parts of fields, if fields are split."""
         if self.space > 1:
             from quadnorm.parallel import shard
 
@@ -96,7 +96,7 @@ class Group:
 
 @cache
 def mesh(space: int) -> Any:
-    """The ranks as (data, space)."""
+    """The ranks as a device mesh with the dimensions (data, space)."""
     from torch.distributed.device_mesh import init_device_mesh
 
     kind = "cuda" if "nccl" in dist.get_backend() and torch.cuda.is_available() else "cpu"
@@ -120,13 +120,13 @@ def _group(device: torch.device) -> Group:
     started = int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
     if started and not dist.is_initialized():
         dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
-        # Once per process: torchrun's store does not forget, and a second meeting of the ranks would wait for ever.
+        # Once per process: torchrun's store keeps old keys, and a second rendezvous of the ranks would hang.
         atexit.register(_leave)
     return Group(dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else Group()
 
 
 def reports() -> bool:
-    """Whether this process is the one that talks to the user: alone, or the first of those ``torchrun`` started."""
+    """Whether this process prints for the user: the only one, or the first of those that ``torchrun`` started."""
     return int(os.environ.get("RANK", "0")) == 0
 
 

@@ -26,12 +26,12 @@ from quadnorm.training.files.saved import load_model
 from quadnorm.training.loop import device_of, errors, name
 from quadnorm.training.losses import grid_weights
 
-WAYS = {"exact": "", "index": "nearest", "bicubic": "bicubic"}  # how samples are made, and the method of `carry`
+WAYS = {"exact": "", "index": "nearest", "bicubic": "bicubic"}  # value of ``how`` → method of :func:`carry`
 
 
 @dataclass(frozen=True)
 class Errors:
-    """Relative L² errors at one grid, one per sample: with equal weights, and with the quadrature's."""
+    """Relative L² errors at one grid, one per sample: with equal weights, and with quadrature weights."""
 
     grid: Grid
     plain: tuple[float, ...]
@@ -50,7 +50,7 @@ class Errors:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A model's errors on one split at several grids, and how the samples came to each grid."""
+    """A model's errors on one split at several grids, and how the samples were brought to each grid."""
 
     split: str
     indices: range
@@ -65,7 +65,7 @@ class Evaluation:
         raise KeyError(f"not evaluated at {grid}; there are {', '.join(name(e.grid) for e in self.grids)}")
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values, every sample's error included."""
+        """As a dictionary for JSON, every sample's error included."""
         rows = [
             {"grid": e.grid, "mean": e.mean, "weighted_mean": e.weighted_mean, "plain": e.plain, "weighted": e.weighted}
             for e in self.grids
@@ -98,11 +98,11 @@ def evaluate(
 
     Args:
         which: the ``best`` or the ``last`` weights.
-        how: ``exact`` looks at the same instances on the new grid; ``index`` selects samples of a finer ``source``
-            grid; ``bicubic`` interpolates those of any source grid. The last two do so for input and truth alike.
+        how: ``exact`` samples the same solved instances on the new grid; ``index`` selects samples of a finer
+            ``source`` grid; ``bicubic`` interpolates samples of any source grid. Input and truth are treated alike.
         source: the grid that samples are taken from; default the problem's own fine grid, where it has one.
         split: ``test``, ``val`` or ``train``.
-        view: parameters of the problem that change how its instances are looked at, such as ``{"mesh": "boundary"}``.
+        view: parameters of the problem that change how its instances are sampled, such as ``{"mesh": "boundary"}``.
         space: how many of the processes that ``torchrun`` started share each field; the others share the samples.
     """
     model, config = load_model(where, which)
@@ -122,7 +122,7 @@ def evaluate_model(
     view: Mapping[str, Any] | None = None,
     ranks: Group | None = None,
 ) -> Evaluation:
-    """As :func:`evaluate`, for a model in memory: one that was anchored, converted, or is no module at all."""
+    """Like :func:`evaluate`, for a model in memory: anchored, converted, or any function from fields to fields."""
     p = viewed(problem_of(config), view or {})
     config = settled(config, p)
     grids = list(config.test_resolutions if resolutions is None else resolutions)
@@ -175,6 +175,6 @@ def _source(p: Problem, source: Grid | None) -> Grid:
 
 
 def _batch(config: TrainConfig, p: Problem, grid: Grid) -> int:
-    """Samples at a time, such that no more memory is needed than in training."""
+    """Samples per batch, so that evaluation needs no more memory than training."""
     trained = max(prod(p.shape(g)) for g in config.resolutions.train)
     return max(1, config.batch * trained // prod(p.shape(grid)))

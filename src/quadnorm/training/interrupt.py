@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP as a question that the loop asks between steps."""
+"""Ctrl-C, SIGTERM and SIGHUP set a flag, which the training loop checks between steps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import FrameType
 
 
 def stop_signals() -> list[signal.Signals]:
-    """The signals that ask a process to stop. A hang-up that nohup has had ignored stays ignored."""
+    """The signals that ask a process to stop. SIGHUP stays ignored under ``nohup``."""
     signals = [signal.SIGINT, signal.SIGTERM]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signals.append(signal.SIGHUP)
@@ -23,9 +23,9 @@ class Interrupted(KeyboardInterrupt):
 
 @contextmanager
 def stop_requests() -> Iterator[Callable[[], bool]]:
-    """A function that says whether the process was asked to stop. A second Ctrl-C stops it at once, as usual.
+    """A function that returns whether the process was asked to stop. A second Ctrl-C stops it at once, as usual.
 
-    Outside the main thread, where Python has no signals, nobody is ever asked.
+    Outside the main thread, where Python handles no signals, it always returns False.
     """
     asked = False
 

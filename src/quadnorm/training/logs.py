@@ -1,4 +1,4 @@
-"""What a run says while it works: a stream of JSON lines, TensorBoard, and a bar or plain lines for whoever watches."""
+"""The outputs of a run while it trains: a file of JSON lines, TensorBoard, and a progress bar or plain lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger("quadnorm")
 
 
 class Watcher(Protocol):
-    """A listener to a run: a file, a bar, TensorBoard."""
+    """Something that is told about each step and epoch of a run: a file, a bar, TensorBoard."""
 
     def step(self) -> None:
         """One optimiser step is done."""
@@ -28,14 +28,14 @@ class Watcher(Protocol):
         """An epoch is done."""
 
     def close(self) -> None:
-        """The run has ended, well or not."""
+        """The run has ended, with or without an error."""
 
 
 class JsonLines:
     """``metrics.jsonl``: one line per finished epoch, readable while the run goes on.
 
-    The epochs so far are known from the checkpoint, and the file is first made to hold exactly these: what a killed run
-    wrote beyond its last checkpoint, or half wrote, is gone, and no epoch is there twice.
+    The file is first rewritten with the epochs of the checkpoint (``history``). So lines that a killed run wrote after
+    its last checkpoint, complete or not, are removed, and no epoch is there twice.
     """
 
     def __init__(self, path: Path, history: Sequence[Record]) -> None:
@@ -54,7 +54,7 @@ class JsonLines:
             raise explained(error, f"cannot write the metrics {self.path}") from error
 
     def close(self) -> None:
-        # A line that did not fit on the disk would be tried again here; it has been reported already.
+        # Closing tries again to write a line that did not fit on the disk; that error has been reported already.
         try:
             self.file.close()
         except OSError as error:
@@ -66,7 +66,7 @@ def _line(record: Record) -> str:
 
 
 def read_metrics(path: Path) -> list[Record]:
-    """The epochs of ``metrics.jsonl``, also while it is being written: a last line that is not whole is left out."""
+    """The epochs of ``metrics.jsonl``. It may be read while it is written: an incomplete last line is left out."""
     records = []
     for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
         if not line.endswith("\n"):
@@ -139,11 +139,11 @@ class PlainLines:
         self.write(sentence(record, self.config.epochs) + f"  {record['seconds']:.1f} s, at most {duration(left)} left")
 
     def close(self) -> None:
-        """Nothing to put away."""
+        """Nothing to close."""
 
 
 def duration(seconds: float) -> str:
-    """A length of time for people.
+    """A length of time as short text.
 
     >>> duration(42.4), duration(600), duration(9000)
     ('42 s', '10 min', '2.5 h')
@@ -180,7 +180,7 @@ class Bar:
 def watchers(
     config: TrainConfig, folder: Path, history: Sequence[Record], step: int, progress: bool | None
 ) -> list[Watcher]:
-    """The listeners of a run. ``progress``: None is a bar on a terminal, plain lines elsewhere; True always a bar."""
+    """The watchers of a run. ``progress``: None is a bar on a terminal and lines elsewhere; True always a bar."""
     listeners: list[Watcher] = []
     if config.tensorboard:
         listeners.append(TensorBoard(folder / "tensorboard", len(history)))

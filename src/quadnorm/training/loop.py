@@ -1,4 +1,4 @@
-"""The training loop: a deterministic sequence of steps that can stop after any of them and go on as if it had not."""
+"""The training loop: deterministic steps; it can stop after any step and resume with the same result."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from quadnorm.training.model import Normalised
 
 
 class NonFiniteError(ValueError):
-    """A loss, gradient or validation error that is NaN or infinite; the weights are those before it."""
+    """A loss, gradient or validation error is NaN or infinite; the weights before that step are kept."""
 
 
 @dataclass
 class State:
-    """Where a run is. Together with weights, optimiser and random state this is all that the future depends on."""
+    """The progress of a run. With weights, optimiser and random state it is all that is needed to resume."""
 
     epoch: int = 0  # finished ones
     batch: int = 0  # finished steps of the current epoch
-    loss: float = 0.0  # Σ of the current epoch's per-sample losses so far
-    norm: float = 0.0  # Σ of its gradient norms before clipping
+    loss: float = 0.0  # Σ of the losses of all samples in the current epoch so far
+    norm: float = 0.0  # Σ of the gradient norms before clipping, in the current epoch so far
     seconds: float = 0.0  # spent in the current epoch
     best: float | None = None  # smallest validation error
     best_epoch: int = 0
@@ -76,7 +76,7 @@ def errors(
 ) -> tuple[Tensor, Tensor]:
     """Plain and weighted relative L² of every sample, float64 (n,) each; ranks share the work, all get the result.
 
-    ``weights`` None: points, which carry theirs.
+    ``weights`` is None for inputs on points, which contain their own weights.
     """
     group = group or Group()
     device = device_of(model)
@@ -97,12 +97,12 @@ def errors(
 
 
 def device_of(model: Callable[[Tensor], Tensor]) -> torch.device | None:
-    """Where a model's parameters are; None if it has none, or is no module."""
+    """The device of a model's parameters; None if it has none or is not a module."""
     return next((t.device for t in model.parameters()), None) if isinstance(model, torch.nn.Module) else None
 
 
 class Loop:
-    """Training from ``state`` on. :meth:`run` calls ``save(best)`` whenever a checkpoint is due."""
+    """Training that starts at ``state``. :meth:`run` calls ``save(best)`` whenever a checkpoint is due."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Loop:
         self.parallel = group.wrap(model)
 
     def run(self) -> None:
-        """Epochs until the budget or the patience is used up. Stops between steps with :class:`Interrupted`."""
+        """Train until all epochs are done or the patience is used up; :class:`Interrupted` if asked to stop."""
         while self.state.ended is None:
             self._epoch()
 
@@ -153,7 +153,7 @@ class Loop:
         x, y = self.train[batch.grid]
         count = len(batch.index)
         index = batch.index[group.share(count)]
-        # With fewer samples than ranks some have none; they must still take part in the averaging of gradients.
+        # If there are fewer samples than ranks, some ranks have none; they must still join in averaging gradients.
         scale = group.data / count if len(index) else 0.0
         index = index if len(index) else batch.index[:1]
         inputs = group.part(x[index]).to(self.device)
@@ -179,7 +179,7 @@ class Loop:
         return loss, norm, stop > 0
 
     def _finish(self) -> None:
-        """Validate, note the epoch, decide whether it was the best and whether it is the last."""
+        """Validate, record the epoch, and decide whether it is the best and whether it is the last."""
         config, state = self.config, self.state
         began = time.monotonic()
         self.model.eval()
@@ -215,7 +215,7 @@ class Loop:
             state.ended = "patience"
         for watcher in self.watchers:
             watcher.epoch(record)
-        # The best first: a kill in between repeats this epoch and writes the same best again.
+        # The best weights first: after a kill in between, this epoch is repeated and writes the same weights again.
         if better:
             self.save(True)
         if state.ended or state.epoch % config.save.epochs == 0:

@@ -19,9 +19,9 @@ def relative_l2(
 ) -> Tensor:
     """‖p − u‖ / ‖u‖ for each sample, where ‖v‖² = Σ_c Σ_i w_i |v_ci|².
 
-    ``prediction`` and ``truth`` are (B, C, *spatial), ``weights`` (*spatial), or (B, 1, *spatial) for each sample its
-    own, or None for equal ones; returns (B,). Their common scale cancels. ``over_space`` adds up the sums of squares of
-    ranks that hold parts of the same fields.
+    ``prediction`` and ``truth`` are (B, C, *spatial); ``weights`` are (*spatial), or (B, 1, *spatial) if each sample
+    has its own, or None for equal weights; returns (B,). The scale of the weights does not matter. ``over_space`` adds
+    up the sums of squares of ranks that hold parts of the same fields.
 
     >>> u = torch.tensor([[[3.0, 4.0]]])
     >>> relative_l2(torch.zeros_like(u), u), relative_l2(u + torch.tensor([5.0, 0.0]), u)
@@ -40,8 +40,8 @@ def relative_l2(
         error_square, square = over_space(squares).unbind()
         there = error_square > 0  # a square root has no derivative at 0
         return torch.where(there, torch.where(there, error_square, 1.0).sqrt(), 0.0).div(square.sqrt())
-    # vector_norm has gradient 0 where the error is exactly 0, a plain square root has NaN there. A sample whose truth
-    # vanishes has no relative error: the ratio is then infinite or NaN, not a silent zero.
+    # vector_norm has gradient 0 where the error is exactly 0, a plain square root has NaN there. If the truth is zero
+    # everywhere there is no relative error: the ratio is infinite or NaN, not a silent zero.
     ratio: Tensor = torch.linalg.vector_norm(error.flatten(1), dim=1) / torch.linalg.vector_norm(
         truth.flatten(1), dim=1
     )
@@ -49,7 +49,7 @@ def relative_l2(
 
 
 def weights_of(x: Tensor, grid: Tensor | None) -> Tensor:
-    """Quadrature weights for errors of the inputs x: the grid's; without one, the volumes that points carry.
+    """Quadrature weights for the errors on inputs x: the grid's, or for points the control volumes in channel 0 of x.
 
     >>> weights_of(torch.tensor([[[0.25, 0.75], [0.0, 1.0]]]), None)
     tensor([[[0.2500, 0.7500]]])
@@ -58,7 +58,7 @@ def weights_of(x: Tensor, grid: Tensor | None) -> Tensor:
 
 
 def grid_weights(placement: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float64) -> Tensor | None:
-    """As :func:`placement_weights`; None for points, whose weights come with each input."""
+    """Like :func:`placement_weights`; None for points, whose weights are part of each input."""
     return None if placement == POINTS else placement_weights(placement, shape, dtype)
 
 

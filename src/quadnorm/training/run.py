@@ -1,4 +1,4 @@
-"""One training run in one folder, from its config to its end, however often it is stopped on the way."""
+"""One training run in one folder, from config to result; it may be stopped and resumed any number of times."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def train(
     progress: bool | None = None,
     data_progress: Progress | None = None,
 ) -> Result:
-    """Train the model of a config in ``folder``, going on from where an earlier, stopped call left it.
+    """Train the model of a config in ``folder``, or resume the run that an earlier call began there.
 
     The folder then holds ``config.yaml``, ``environment.json``, ``metrics.jsonl``, ``best.safetensors`` (weights of the
     best validation error) and ``last.safetensors`` (everything to resume from). A run that is killed at any moment and
@@ -60,13 +60,13 @@ def train(
 
     Args:
         config: a config, a mapping or the path of a YAML file; ``overrides`` (``a.b=c``) change it.
-        resume: False starts again, and removes what the folder holds of an earlier run.
+        resume: False removes an earlier run from the folder and starts again.
         progress: None shows a bar on a terminal and plain lines elsewhere; False shows nothing.
         data_progress: called with (samples ready, samples wanted) while training data are made.
 
     Raises:
-        ValueError: the config, the checkpoint or the data are wrong, or training diverged; one line each.
-        OSError: the folder cannot be written; what was saved before stays valid.
+        ValueError: the config, the checkpoint or the data are wrong, or training diverged; the message is one line.
+        OSError: the folder cannot be written; files that were saved before stay valid.
         Interrupted: Ctrl-C or SIGTERM, after a checkpoint was written. It is a KeyboardInterrupt.
     """
     run = _setting(read_config(config, overrides), Path(folder))
@@ -81,7 +81,7 @@ def train(
             stack.enter_context(claimed(run.folder))
             _prepare(run, fresh=not resume)
         run.ranks.wait()
-        saved = _earlier(run)  # once more: only now does nobody else write here
+        saved = _earlier(run)  # read again: from here on no other process can write to the folder
         if saved is not None and saved.state.ended:
             return _result(run.folder, saved.state)
         run.ranks.wait()
@@ -92,7 +92,7 @@ def train(
 
 @dataclass(frozen=True)
 class _Setting:
-    """A run before its first step: the config, and what it means here."""
+    """A run before its first step: the config, and the problem, model, device and ranks that follow from it."""
 
     config: TrainConfig
     folder: Path
@@ -103,13 +103,13 @@ class _Setting:
     ranks: Group
 
     def with_threads(self, saved: Saved | None) -> _Setting:
-        """With the number of threads settled: the config's, or that of the run's beginning, or torch's."""
+        """With the number of threads filled in: the config's, or the one the run began with, or torch's."""
         count = self.config.threads or (saved and saved.config.threads) or torch.get_num_threads()
         return replace(self, config=self.config.model_copy(update={"threads": count}))
 
 
 def _setting(config: TrainConfig, folder: Path) -> _Setting:
-    """Everything that can be wrong with a config shows here, before anything is written."""
+    """Check everything that can be wrong with a config, before anything is written."""
     device, p = _device(config), problem_of(config)
     config = settled(config, p)
     for grid in {*config.resolutions.train, *config.val_resolutions, *config.test_resolutions}:
@@ -157,7 +157,7 @@ def _train(run: _Setting, saved: Saved | None, progress: bool | None, data_progr
 
 
 def _data(run: _Setting, progress: Progress | None) -> tuple[Pairs, Pairs]:
-    """Training and validation data; the first rank puts them into the cache before the others ask for them."""
+    """Training and validation data; the first rank puts them into the cache before the other ranks read them."""
     if not run.ranks.main:
         run.ranks.wait()
     train = samples(run.config, "train", run.config.resolutions.train, run.problem, progress)
@@ -173,7 +173,7 @@ def _optimiser(config: TrainConfig, model: Normalised) -> torch.optim.Optimizer:
 
 
 def _earlier(run: _Setting) -> Saved | None:
-    """The run that the folder holds, if it is one of this config. A damaged one is left to :func:`_prepare`."""
+    """The saved run in the folder; None if there is none or it is damaged, a ValueError if its config differs."""
     try:
         saved = Saved(run.folder / LAST)
     except (FileNotFoundError, NotADirectoryError, DamagedError):
@@ -202,7 +202,7 @@ def _flat(values: object, prefix: str = "") -> dict[str, object]:
 
 
 def _prepare(run: _Setting, fresh: bool) -> None:
-    """Make the claimed folder ready: what is of another run or damaged leaves, config and environment are written."""
+    """Prepare the claimed folder: remove an earlier run if ``fresh``, set a damaged one aside, write the config."""
     if fresh:
         forget(run.folder)
     try:
@@ -232,7 +232,7 @@ def _device(config: TrainConfig) -> torch.device:
         device = torch.device(config.device)
         if config.device == "cuda" and "LOCAL_RANK" in os.environ:  # one card per process
             device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-        torch.zeros(1, device=device).item()  # a device that cannot give a value back cannot train
+        torch.zeros(1, device=device).item()  # fails on devices that do not work, or hold no values (meta)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise ValueError(f"device {config.device!r} cannot be used: {str(error).splitlines()[0]}") from None
     return device

@@ -10,14 +10,14 @@ import torch
 
 import quadnorm
 
-# Raised by one whenever the same config gives other numbers than before; records keep it, and tables refuse to mix.
+# Raised by one whenever the same config gives other numbers than before. Records store it; tables do not mix values.
 NUMERICS = 1
 
 PACKAGES = ("torch", "numpy", "scipy", "safetensors", "pydantic")
 
 
 def environment() -> dict[str, Any]:
-    """Versions, platform and threads, as plain JSON values; ``numerics`` changes when results do."""
+    """Versions, platform and threads, as JSON values; ``numerics`` is raised when results change."""
     return {
         "quadnorm": quadnorm.__version__,
         "numerics": NUMERICS,

@@ -1,4 +1,4 @@
-"""Configs of training runs: what they hold, how they are read and what is wrong with them."""
+"""Configs of training runs: their sections and defaults, how they are read, and how they are checked."""
 
 from quadnorm.training.config.sections import LEARNING_RATES, ResolutionsConfig, SamplesConfig
 from quadnorm.training.config.train import CIRCUMSTANCES, TrainConfig

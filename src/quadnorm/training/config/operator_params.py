@@ -1,4 +1,4 @@
-"""Arguments of an operator that come from a config or a file: of the declared type, in a range that makes sense."""
+"""Check an operator's arguments from a config or a file: declared type, and a range that makes sense."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args, get_origin, get_type_hints
 
-# Smallest and largest value of every numeric argument. The upper ends are far above what anyone trains; they are there
-# so that a typing error or a hostile file is refused before it costs memory.
+# Smallest and largest value of every numeric argument. The upper limits are far above what anyone trains: a typing
+# error or a hostile file is refused before it costs memory.
 RANGES: dict[str, tuple[float, float]] = {
     "width": (1, 2**14),
     "modes": (1, 2**14),
@@ -22,7 +22,7 @@ _KIND_NAMES = {bool: "true or false", int: "an integer", float: "a number", str:
 
 
 def check_params(make: Callable[..., Any], params: Mapping[str, Any]) -> None:
-    """Compare values with the annotations of the operator's arguments and with :data:`RANGES`.
+    """Raise a ValueError if a value does not fit the annotation of the operator's argument or :data:`RANGES`.
 
     >>> from quadnorm.operators import FNO
     >>> check_params(FNO, {"modes": 2.5})

@@ -1,4 +1,4 @@
-"""Configs from files and overrides, with errors that fit on a line each."""
+"""Read configs from files and overrides; each error is one line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read_config(source: Source = None, overrides: Sequence[str] = ()) -> TrainCo
     if isinstance(source, TrainConfig) and not overrides:
         return source  # validated where it was made
     if isinstance(source, TrainConfig):
-        where, data = "config", source.model_dump(exclude_unset=True)  # what was left open stays open
+        where, data = "config", source.model_dump(exclude_unset=True)  # settings that were not given stay unset
     elif isinstance(source, Mapping):
         where, data = "config", deepcopy(dict(source))
     elif source is None:
@@ -51,7 +51,7 @@ def checked(data: Any, where: str = "config") -> TrainConfig:
     try:
         return TrainConfig.model_validate(data)
     except ValidationError as wrong:
-        # Fields that allow several types fail once per type: the first says enough.
+        # A field that allows several types gives one error per type: the first is enough.
         lines: dict[str, str] = {}
         for error in wrong.errors(include_url=False, include_context=False):
             place = _place(error["loc"])
@@ -122,6 +122,6 @@ def _line(place: list[str], kind: str, message: str, got: Any) -> str:
             + hint
         )
     text = message.removeprefix("Value error, ")
-    if kind == "value_error":  # written in the sections: it says what was got
+    if kind == "value_error":  # raised by our own sections: the message says already what was got
         return f"{'.'.join(place)}: {text}" if place else text
     return f"{'.'.join(place)}: {text[:1].lower()}{text[1:]}, got {got!r}"

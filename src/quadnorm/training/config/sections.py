@@ -1,4 +1,4 @@
-"""The sections of a config: frozen, validated, every default of theirs here."""
+"""The sections of a config, frozen and validated, with all their defaults."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from quadnorm._suggest import unknown
 
-# Learning rates of the paper; it leaves Transolver's open, and 3e-4 is the attention models' value. The last one is
-# that of neuraloperator's tutorial.
+# Learning rates of the paper. It gives none for Transolver: 3e-4 is its rate for attention models. The last one is that
+# of neuraloperator's tutorial.
 LEARNING_RATES = {"fno": 5e-4, "galerkin": 3e-4, "transolver": 3e-4, "neuralop-fno": 1e-2}
 
 Positive = Annotated[int, Field(ge=1, le=10**9)]
-Seed = Annotated[int, Field(ge=0, lt=2**63)]  # what random generators take
-Threads = Annotated[int, Field(ge=1, le=256)]  # thousands of them end the process
+Seed = Annotated[int, Field(ge=0, lt=2**63)]  # the range that random generators accept
+Threads = Annotated[int, Field(ge=1, le=256)]  # with thousands of threads the process dies
 Resolution = Positive | tuple[Positive, ...]
 
 
@@ -27,7 +27,7 @@ Resolutions = Annotated[tuple[Resolution, ...], BeforeValidator(_several)]
 
 
 class Section(BaseModel):
-    """A part of a config: immutable, and a key it does not know is an error."""
+    """A part of a config: immutable; an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
@@ -36,21 +36,21 @@ class ProblemConfig(Section):
     """Where the data come from: a problem's name, its parameters and the seed of its random streams."""
 
     name: str = "darcy"
-    """A problem, `files`, or FILE.py:CLASS."""
+    """Name of a problem, `files` for your own data, or FILE.py:CLASS for your own generator."""
     params: dict[str, Any] = {}
     """Its parameters."""
     seed: Seed = 0
-    """Of its random streams."""
+    """Seed of the problem's random streams."""
     cache: bool = True
-    """Keep solved instances on disk; problems that are read from files or cheap to draw need not."""
+    """Keep solved instances on disk; without effect for problems that are read from files or cheap to draw."""
 
 
 class OperatorConfig(Section):
-    """The model: ``fno``, ``galerkin``, ``transolver`` or ``neuralop-fno``, with arguments of its constructor, ``norm``
-    among them."""
+    """The model: ``fno``, ``galerkin``, ``transolver`` or ``neuralop-fno``, with arguments of its constructor such as
+    ``norm``."""
 
     name: str = "fno"
-    """`fno`, `galerkin`, `transolver`, or `neuralop-fno`, which is neuraloperator's."""
+    """`fno`, `galerkin`, `transolver`, or `neuralop-fno` (neuraloperator's FNO)."""
     params: dict[str, Any] = {}
     """Arguments of its constructor, among them `norm`, `measure` and `width`."""
 
@@ -63,20 +63,20 @@ class OperatorConfig(Section):
 
 
 class ResolutionsConfig(Section):
-    """Grids, each the samples per axis or one number for every axis.
+    """Grids, each given as samples per axis: one number for all axes, or a list with one number for each axis.
 
-    With several training grids an epoch visits ``per_epoch`` of them, in turn, and its batches alternate between
-    these; every sample is seen once per epoch. Default: all of them in every epoch.
+    With several training grids an epoch uses ``per_epoch`` of them (default: all), and its batches alternate between
+    these grids; every sample is seen once per epoch.
     """
 
     train: Resolutions = (33,)
     """Training grids."""
     val: Resolutions | None = None
-    """Grids of the validation, whose mean decides; default: the training grids."""
+    """Validation grids; the mean of their errors selects the best epoch. Default: the training grids."""
     test: Resolutions | None = None
-    """Grids of the test; default: the training grids."""
+    """Test grids; default: the training grids."""
     per_epoch: Positive | None = None
-    """How many of the training grids an epoch visits; default: all."""
+    """How many of the training grids an epoch uses; default: all."""
 
     @model_validator(mode="after")
     def _check(self) -> ResolutionsConfig:
@@ -91,10 +91,10 @@ class ResolutionsConfig(Section):
 
 
 class SamplesConfig(Section):
-    """How many instances each split has, and the index of its first.
+    """How many instances each split has, and the index of its first instance.
 
     By default the test split comes first, then validation, then training, so that a larger training set leaves the
-    other two as they are. The splits must not overlap: early stopping never sees a test sample.
+    other two unchanged. The splits must not overlap: early stopping never sees a test sample.
     """
 
     train: Positive = 900
@@ -133,7 +133,7 @@ class SamplesConfig(Section):
 
 
 class OptimiserConfig(Section):
-    """AdamW, with gradients clipped to a total norm. ``lr`` unset: the paper's rate for the operator."""
+    """AdamW with gradient clipping. The default ``lr`` is the paper's rate for the operator."""
 
     lr: Annotated[float, Field(gt=0)] | None = None
     """Peak learning rate; default: 5e-4 for `fno`, 3e-4 for `galerkin` and `transolver`, 1e-2 for `neuralop-fno`."""
@@ -142,7 +142,7 @@ class OptimiserConfig(Section):
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
     """Decay rates of the two moments."""
     eps: Annotated[float, Field(gt=0)] = 1e-8
-    """Added to the root of the second moment."""
+    """AdamW's ε, added to the root of the second moment."""
     clip: Annotated[float, Field(gt=0)] | None = 1.0
     """Largest total norm of the gradients; null: not clipped."""
 
@@ -150,26 +150,27 @@ class OptimiserConfig(Section):
 class ScheduleConfig(Section):
     """Linear warm-up, then a cosine down to ``final`` × lr at the last step.
 
-    ``warmup`` is in epochs and may be a fraction. Unset: 10 as in the paper, but at most a tenth of the run.
+    ``warmup`` is in epochs and may be a fraction. Default: 10 as in the paper, but at most a tenth of the run.
     """
 
     warmup: Annotated[float, Field(ge=0)] | None = None
     """Epochs of linear warm-up; default: 10, at most a tenth of the run."""
     final: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """Share of the peak rate that is left at the last step."""
+    """Learning rate at the last step, as a share of the peak rate."""
 
 
 class SaveConfig(Section):
     """How often the resumable checkpoint is written: every ``epochs``, and also every ``steps`` if given."""
 
     epochs: Positive = 1
-    """Write the checkpoint every so many epochs."""
+    """Write the checkpoint every this many epochs."""
     steps: Positive | None = None
-    """Also every so many steps."""
+    """Also write it every this many steps."""
 
 
 class ParallelConfig(Section):
-    """Under ``torchrun``: how many processes share each field, cut along its first axis; the others share batches."""
+    """Under ``torchrun``: ``space`` processes share each field, cut along its first axis; the batch is split over the
+    groups of such processes."""
 
     space: Positive = 1
     """Processes that share each field."""

@@ -1,4 +1,4 @@
-"""What a training run is: frozen, validated, every default in one place."""
+"""The config of a training run: frozen and validated."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CIRCUMSTANCES = ("device", "save", "tensorboard", "parallel")
 
 
 class TrainConfig(Section):
-    """One training run. Every default is the paper's protocol, or says in its section what was chosen.
+    """One training run. The defaults are the paper's protocol; where it gives none, the section says what we use.
 
     >>> config = TrainConfig(operator={"name": "galerkin", "params": {"norm": "quad"}}, epochs=50)
     >>> config.lr, config.warmup_epochs
@@ -41,7 +41,7 @@ class TrainConfig(Section):
     optimiser: OptimiserConfig = OptimiserConfig()
     schedule: ScheduleConfig = ScheduleConfig()
     loss: Literal["plain", "weighted"] = "plain"
-    """Relative L²: samples counted alike, or weighted by the quadrature."""
+    """Relative L² error with equal weights, or with quadrature weights."""
     batch: Positive = 20
     """Samples per step."""
     epochs: Positive = 200
@@ -49,22 +49,22 @@ class TrainConfig(Section):
     patience: Positive | None = 30
     """Epochs without a better validation error before training stops; null: never stop early."""
     seed: Seed = 0
-    """Of the initial weights and the order of batches."""
+    """Seed of the initial weights and of the order of batches."""
     dtype: Literal["float32", "float64"] = "float32"
     """Precision of parameters and data."""
     threads: Threads | None = None
-    """Threads of torch; they decide the last bits. null: as torch finds it when the run begins."""
+    """Number of torch's threads, which affects the last bits of results; null: torch's choice when the run begins."""
     device: str = "cpu"
     """Where to train: `cpu`, `cuda`, `cuda:1`."""
     save: SaveConfig = SaveConfig()
     parallel: ParallelConfig = ParallelConfig()
     tensorboard: bool = False
-    """Write event files into the run's folder."""
+    """Write TensorBoard's event files into the run's folder."""
 
     @model_validator(mode="after")
     def _check(self) -> TrainConfig:
         if self.warmup_epochs >= self.epochs:
-            raise ValueError(f"schedule.warmup is {self.warmup_epochs:g} epochs of {self.epochs}; it must end before")
+            raise ValueError(f"schedule.warmup is {self.warmup_epochs:g}; it must be less than epochs, {self.epochs}")
         return self
 
     @property
@@ -100,5 +100,5 @@ class TrainConfig(Section):
         return self.resolutions.test or self.resolutions.train
 
     def identity(self) -> dict[str, Any]:
-        """What decides the result: everything but the circumstances (device, saving, logging)."""
+        """The settings that decide the result: all but those that may change on resuming (device, saving, logging)."""
         return {k: v for k, v in self.model_dump(mode="json").items() if k not in CIRCUMSTANCES}

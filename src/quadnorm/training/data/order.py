@@ -15,17 +15,17 @@ from quadnorm.training.data.tensors import Grid
 
 @dataclass(frozen=True)
 class Batch:
-    """Which samples a step takes, and the grid they are seen on."""
+    """The samples of one step and the grid on which they are given."""
 
     grid: Grid
     index: Tensor  # (≤ batch,), positions in the training split
 
 
 def batches(config: TrainConfig, epoch: int, start: int = 0) -> Iterator[Batch]:
-    """The batches of an epoch from its step ``start`` on: a function of the seed and the epoch, with no state to lose.
+    """The batches of an epoch from step ``start`` on. They depend on seed and epoch only, so resuming needs no state.
 
-    With several training grids the epoch's batches take turns among ``per_epoch`` of them, which shift from epoch to
-    epoch; the order of the samples is the same as with one grid.
+    With several training grids the batches alternate between the grids of :func:`epoch_grids`; the order of the samples
+    is the same as with one grid.
     """
     order = np.random.Generator(np.random.Philox(np.random.SeedSequence((config.seed, epoch))))
     index = torch.from_numpy(order.permutation(config.samples.train))
@@ -35,7 +35,7 @@ def batches(config: TrainConfig, epoch: int, start: int = 0) -> Iterator[Batch]:
 
 
 def epoch_grids(config: TrainConfig, epoch: int) -> tuple[Grid, ...]:
-    """The training grids that an epoch visits.
+    """The training grids that an epoch uses.
 
     >>> config = TrainConfig(resolutions={"train": [17, 33, 65], "per_epoch": 2})
     >>> [epoch_grids(config, e) for e in range(3)]
@@ -43,6 +43,6 @@ def epoch_grids(config: TrainConfig, epoch: int) -> tuple[Grid, ...]:
     """
     grids = config.resolutions.train
     k = config.resolutions.per_epoch or len(grids)
-    # Starting elsewhere each time also shares out the odd batch when the steps do not divide by the grids.
+    # The first grid changes from epoch to epoch, so that a remaining batch (steps not divisible by grids) goes to each.
     first = epoch * k if k < len(grids) else epoch
     return tuple(grids[(first + j) % len(grids)] for j in range(k))

@@ -1,4 +1,4 @@
-"""Which samples of stored data train, validate and test: the data's own sets, with counts that fit them."""
+"""Which samples of stored data are used for training, validation and test, and how many."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from quadnorm.problems import Problem
 from quadnorm.training.config import ResolutionsConfig, SamplesConfig, TrainConfig
 
-KEPT_BACK = 10  # without a set of its own, validation (and the test) keeps one in so many training samples
+KEPT_BACK = 10  # validation (or test) data without a file take one in this many of the training samples
 
 
 def settled(config: TrainConfig, p: Problem) -> TrainConfig:
-    """The config with samples and grids of stored data filled in; one that leaves nothing open comes back as it is.
+    """The config with counts and grids of stored data filled in; a config that is complete is returned unchanged.
 
     Training takes the first samples of the train set; validation those of the val set, or else the last training
     samples; the test those of the test set, or else training samples that neither of the two uses. Counts that were not
@@ -29,7 +29,7 @@ def settled(config: TrainConfig, p: Problem) -> TrainConfig:
 
 
 def _open(config: TrainConfig, p: Problem) -> bool:
-    """Whether it is left to the data where a split begins."""
+    """Whether the config leaves the beginning of a split to the data."""
     s = config.samples
     return hasattr(type(p), "splits") and s.train_from is None and s.val_from is None and s.test_from is None
 

@@ -19,11 +19,11 @@ Grid = int | tuple[int, ...]
 Split = Literal["train", "val", "test"]
 Pairs = dict[Grid, tuple[Tensor, Tensor]]
 Progress = Callable[[int, int], None]
-SOME = 64  # samples looked at together
+SOME = 64  # samples that are checked at a time
 
 
 def problem_of(config: TrainConfig) -> Problem:
-    """The problem of a config; what is wrong with its name or parameters is a ValueError."""
+    """The problem of a config; a ValueError if its name or parameters are wrong."""
     try:
         return problem(config.problem.name, **config.problem.params)
     except TypeError as error:
@@ -31,21 +31,21 @@ def problem_of(config: TrainConfig) -> Problem:
 
 
 def viewed(p: Problem, view: Mapping[str, Any]) -> Problem:
-    """The same instances looked at in another way: the problem with some of its ``views`` changed.
+    """The same instances sampled in another way: the problem with some of its ``views`` parameters changed.
 
     >>> viewed(problem("poisson-mesh"), {"mesh": "boundary"}).mesh
     'boundary'
     """
     for name in view:
         if name not in p.views:
-            raise ValueError(f"{p.name}: " + unknown("way to look at the same instances", name, p.views))
+            raise ValueError(f"{p.name}: " + unknown("parameter that keeps the instances", name, p.views))
     return replace(p, **view)
 
 
 def check_memory(config: TrainConfig, p: Problem) -> None:
-    """Refuse data for training and validation that would not fit into memory, before any of them are made.
+    """Raise an error, before any data are made, if the training and validation data would not fit into memory.
 
-    Data that lie in files are not refused: what memory does not hold is kept on disk.
+    Data from files are never refused: samples that do not fit into memory are kept on disk.
     """
     if not p.kept:
         return
@@ -66,7 +66,7 @@ def samples(
     config = settled(config, p)
     indices, dtype = config.samples.indices(split), getattr(torch, config.dtype)
     if progress is not None:
-        progress(0, len(indices))  # everything has been checked: what follows may take long
+        progress(0, len(indices))  # all checks are done; making the data may take long
     if config.problem.cache:
         pairs = p.dataset_many(indices, grids, config.problem.seed, dtype=dtype, progress=progress)
     else:

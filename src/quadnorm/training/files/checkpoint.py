@@ -1,6 +1,6 @@
-"""Checkpoints: one safetensors file with its JSON inside, so that a single rename makes it valid as a whole.
+"""Checkpoints: one safetensors file that also holds the JSON, so that one rename puts a complete file in place.
 
-The JSON begins with a hash of every other byte of the file, header and tensors alike: a single changed bit is noticed.
+The JSON begins with a hash of all other bytes of the file, header and tensors: a single changed bit is noticed.
 Reading one never runs code: tensors come from safetensors, everything else from JSON, and both are checked.
 """
 
@@ -46,9 +46,9 @@ def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], info: Mapping[st
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and JSON values of a checkpoint; a DamagedError if a bit has changed, a ValueError if it is no such.
+    """The tensors and JSON values of a checkpoint.
 
-    Both are ValueErrors.
+    Raises a DamagedError (a ValueError) if a bit has changed, and a plain ValueError if the file is not a checkpoint.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load
@@ -97,7 +97,7 @@ def _header(path: Path, data: bytes) -> dict[str, Any]:
 
 
 def _foreign(path: Path, data: bytes) -> ValueError:
-    """What a file is that is not a checkpoint of ours, as far as its bytes tell."""
+    """The error for a file that is not a checkpoint of ours; says what it is, as far as its bytes show."""
     if data[:4] == b"PK\x03\x04":
         return ValueError(
             f"{path} is a PyTorch file (.pt), not a checkpoint of quadnorm; build its model in Python and use "

@@ -1,4 +1,4 @@
-"""The folder of a run: its files by name, and one process at a time that trains in it."""
+"""The folder of a run: names of its files, and a lock so that one process at a time trains in it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GRACE = 3.0  # seconds: workers of a process that was killed need a moment to no
 
 @contextmanager
 def claimed(folder: Path, patience: float = GRACE) -> Iterator[None]:
-    """Make ``folder`` if need be and hold it alone: a second process gets an OSError. A kill lets go of it."""
+    """Make ``folder`` if needed and lock it: a second process gets an OSError. Killing the process frees the lock."""
     with ExitStack() as held:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -30,6 +30,6 @@ def claimed(folder: Path, patience: float = GRACE) -> Iterator[None]:
 
 
 def forget(folder: Path) -> None:
-    """Remove what a claimed folder holds of an earlier run."""
+    """Remove the files of an earlier run from a claimed folder."""
     for name in (LAST, BEST, METRICS):
         (folder / name).unlink(missing_ok=True)

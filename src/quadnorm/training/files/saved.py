@@ -1,4 +1,4 @@
-"""What a run leaves behind, and how it comes back: weights, optimiser, random state, progress."""
+"""Save a run and load it again: weights, optimiser, random state, progress."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def save_run(
     state: State,
     optimiser: torch.optim.Optimizer | None = None,
 ) -> None:
-    """Write a checkpoint: with the optimiser one to resume from, without it the weights to use."""
+    """Write a checkpoint: with ``optimiser`` to resume from, without it only the weights."""
     tensors = {f"model.{k}": v for k, v in model.state_dict().items()}
     if optimiser is not None:
         names = [k for k, _ in model.named_parameters()]
         for i, values in optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser.{names[i]}.{key}": value for key, value in values.items()}
-        # Data and batch order have streams of their own, so this is the only random state of a run.
+        # Data and batch order have their own random streams, so this is the only random state of a run.
         tensors["random.torch"] = torch.get_rng_state()
     info = {
         "config": config.model_dump(mode="json"),
@@ -66,18 +66,18 @@ class Saved:
 
     @property
     def weights(self) -> str:
-        """A hash of the model's weights, which names what was evaluated."""
+        """A hash of the model's weights; evaluations store it to name the weights they belong to."""
         return tensors_hash(self._part("model."))
 
     def model(self) -> Normalised:
-        """The model with its weights. Its outline is compared with the file before memory is spent on it."""
+        """The model with its weights. Names and shapes are compared with the file before memory is allocated."""
         self._compare(outline(self.config, self.sizes))
         model = build_model(self.config, self.sizes)
         self.fill(model)
         return model
 
     def fill(self, model: Normalised) -> None:
-        """Put the weights into a model of the same make."""
+        """Load the weights into a model of the same config."""
         self._compare(model.state_dict())
         model.load_state_dict(self._part("model."))
 
@@ -103,7 +103,7 @@ class Saved:
             )
 
     def resume(self, model: Normalised, optimiser: torch.optim.Optimizer) -> State:
-        """Set weights, optimiser and random state to what they were."""
+        """Restore weights, optimiser and random state; returns the state of the run."""
         self.fill(model)
         given = self._part("optimiser.")
         state: dict[int, dict[str, Tensor]] = {}
@@ -128,7 +128,7 @@ class Saved:
 
 
 def find_checkpoint(where: str | os.PathLike[str], which: str = "best") -> Path:
-    """The checkpoint file meant by a run's folder and ``which`` (best or last), or by the path of the file itself."""
+    """The checkpoint file: ``which`` (best or last) of a run's folder, or ``where`` itself if it is a file."""
     path = Path(where)
     if which not in ("best", "last"):
         raise ValueError(f"which must be 'best' or 'last', got {which!r}")
@@ -145,8 +145,8 @@ def find_checkpoint(where: str | os.PathLike[str], which: str = "best") -> Path:
 def load_model(where: str | os.PathLike[str], which: str = "best") -> tuple[nn.Module, TrainConfig]:
     """A trained model with its normalisers, in evaluation mode, and the config it was trained with.
 
-    ``where`` is a run's folder or a checkpoint file; what :func:`save_anchored` wrote comes back anchored. Nothing in
-    the file is executed.
+    ``where`` is a run's folder or a checkpoint file; a file of :func:`save_anchored` gives an anchored model. Nothing
+    in the file is executed.
     """
     saved = Saved(find_checkpoint(where, which))
     model: nn.Module = saved.model().eval()
@@ -171,8 +171,8 @@ def save_anchored(
 ) -> nn.Module:
     """Write a trained model as a checkpoint that is loaded anchored to its training grid; returns the anchored model.
 
-    The weights are the same; the file says what to anchor to. ``placement``: default that of the problem. A grid that
-    the model was not trained on is refused unless ``force``: anchored there, its outputs change on its own grid.
+    The weights stay the same; the file also stores the grid to anchor to. ``placement``: default that of the problem. A
+    grid that the model was not trained on is refused unless ``force``: the outputs on the training grid would change.
     """
     from quadnorm.adapt import anchor
 

@@ -1,4 +1,4 @@
-"""Models of a config: the operator that it names, between the normalisers of its data."""
+"""The model of a config: its operator, with normalisers for inputs and outputs around it."""
 
 from quadnorm.training.model.build import Sizes, build_model, operator_class, outline
 from quadnorm.training.model.normalised import Normalised, moments

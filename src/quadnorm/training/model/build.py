@@ -1,4 +1,4 @@
-"""The model of a config: its operator, checked and built, between normalisers."""
+"""Check and build the model of a config: the operator and its normalisers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from quadnorm.training.model.normalised import Normalised
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the problem decides of a model."""
+    """The properties of a model that the problem decides: channels, dimension, placement."""
 
     in_channels: int
     out_channels: int
@@ -51,10 +51,10 @@ def operator_class(name: str) -> Callable[..., nn.Module]:
 
 
 def build_model(config: TrainConfig, sizes: Sizes) -> Normalised:
-    """The untrained model of a config; its weights come from ``config.seed`` alone.
+    """The untrained model of a config; its weights depend on ``config.seed`` only.
 
-    What the problem decides is filled in; everything else is checked against the operator's own arguments, and the
-    memory for training against what there is.
+    Arguments that the problem decides are filled in; all others are checked against the operator's signature, and the
+    memory that training needs against the memory that is free.
     """
     # Weights, gradients and the optimiser's two averages.
     need = 4 * sum(t.nbytes for t in outline(config, sizes).values())
@@ -63,7 +63,7 @@ def build_model(config: TrainConfig, sizes: Sizes) -> Normalised:
 
 
 def outline(config: TrainConfig, sizes: Sizes) -> dict[str, Tensor]:
-    """Names, shapes and dtypes of the model's tensors, which take no memory."""
+    """The model's tensors by name, with shape and dtype but without memory (``meta`` device)."""
     with torch.device("meta"):
         return _build(config, sizes).state_dict()
 
@@ -82,7 +82,7 @@ def _build(config: TrainConfig, sizes: Sizes) -> Normalised:
         from quadnorm.training.model.points import OnPoints, check_takes_points
 
         check_takes_points(make, name)
-        del decided["placement"]  # the operator's word is about grids
+        del decided["placement"]  # an operator's ``placement`` is about grids
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         try:
@@ -95,7 +95,7 @@ def _build(config: TrainConfig, sizes: Sizes) -> Normalised:
 
 
 def _cast(model: Normalised, dtype: torch.dtype) -> Normalised:
-    """The model in a precision; complex weights stay complex, which ``Module.to`` would make real."""
+    """The model in another precision. Complex weights stay complex; ``Module.to`` would make them real."""
 
     def one(t: Tensor) -> Tensor:
         if t.is_complex():

@@ -12,17 +12,17 @@ NORMS = {"none": None, "group": "group_norm", "instance": "instance_norm"}
 class NeuralopFNO(nn.Module):
     """``neuralop.models.FNO`` with the arguments of this package's operators; needs the extra ``compat``.
 
-    Its defaults are those of neuraloperator's tutorial on the small Darcy set. The model itself is ``theirs``. Their
-    ``state_dict`` holds a dictionary beside the tensors, which files of tensors cannot; it is left out here. Inside it
-    is single precision.
+    The defaults are those of neuraloperator's tutorial on the small Darcy set. ``theirs`` is neuraloperator's model.
+    Its ``state_dict`` holds a dictionary besides the tensors, which a safetensors file cannot store; here it is left
+    out. The model works in single precision.
 
     x (B, C_in, *spatial) -> y (B, C_out, *spatial)
 
     Args:
         width: their ``hidden_channels``.
         modes: their ``n_modes``, on every axis. They count both signs: 8 are the waves −4 … 3 (on the last axis 0 … 4).
-        norm: ``none``, ``group`` (their one group: layer norm), ``instance``, or whatever :func:`quadnorm.make_norm`
-            takes.
+        norm: ``none``, ``group`` (with one group, that is a layer norm), ``instance``, or a name that
+            :func:`quadnorm.make_norm` accepts.
         padding: their ``domain_padding``.
     """
 
@@ -63,7 +63,7 @@ class NeuralopFNO(nn.Module):
         return y.to(x.dtype)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
-        """Their layer makes single-precision spectra whatever its weights are: these keep their dtype."""
+        """Leave the dtype unchanged: neuraloperator's layer makes single-precision spectra whatever its weights are."""
         return super()._apply(lambda t: fn(t).to(t.dtype), recurse)  # type: ignore[no-untyped-call]
 
     def state_dict(self, *args: Any, **options: Any) -> Any:

@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-LARGE = 2**28  # numbers beyond which no copy of all of them is made
+LARGE = 2**28  # tensors with more numbers than this are never copied as a whole
 
 
 class Normalised(nn.Module):
     """An operator between scalar normalisers: y = μ_y + σ_y · G((x − μ_x)/σ_x), one μ and σ per channel.
 
-    Scalars, because a mean field on one grid says nothing on another. They are buffers, so that they are saved with the
-    weights: inputs and outputs are in the problem's own units.
+    One number per channel, not a mean field: a mean field would belong to one grid. The numbers are buffers and are
+    saved with the weights, so that inputs and outputs are in the problem's own units.
 
     x (B, C_in, *spatial) -> y (B, C_out, *spatial)
 
@@ -52,7 +52,7 @@ class Normalised(nn.Module):
 def moments(values: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of each channel, (C,) each, over samples and space, in float64.
 
-    A channel that does not vary has σ = 1: it becomes 0 and stays finite.
+    For a constant channel σ is set to 1, so that the channel is normalised to 0.
     """
     if values.numel() > LARGE:
         mean, std = _moments_of_many(values)

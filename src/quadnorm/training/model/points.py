@@ -1,4 +1,4 @@
-"""Operators on scattered points in the training room's form: one tensor in, one tensor out."""
+"""Operators on scattered points as training calls them: one input tensor, one output tensor."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from quadnorm.training.model.normalised import Normalised, moments
 
 
 class OnPoints(Normalised):
-    """:class:`Normalised` for inputs (B, 1 + d + C, N) that begin with control volumes and coordinates.
+    """:class:`Normalised` for inputs (B, 1 + d + C, N): channel 0 has the control volumes, the next d the coordinates.
 
-    A sum over space whose measure is ``counting`` counts the points that are there (volume > 0); any other measure
-    stands for quadrature, and on points that is the control volumes. The norms (``operator.params.norm``) and the other
-    sums (``operator.params.measure``) choose apart. Measures are read at every call, so one can be set after training.
+    Points with volume 0 are padding. A sum over space with the measure ``counting`` counts the other points; any other
+    measure means quadrature, which on points is a sum with control volumes. The norms (``operator.params.norm``) and
+    the operator's own sums (``operator.params.measure``) are set separately. Measures are read at every call, so they
+    can be changed after training.
 
-    x (B, 1 + d + C, N) -> y (B, C', N); y is 0 where nothing is, and so is the truth: plain errors need no mask.
+    x (B, 1 + d + C, N) -> y (B, C', N); y is 0 at padding, and so is the truth, so that plain errors need no mask.
 
     >>> from quadnorm.operators import Transolver
     >>> model = OnPoints(Transolver(width=8, layers=1, norm="quad", measure="trapezoid"), 1, 1)
@@ -31,7 +32,7 @@ class OnPoints(Normalised):
     """
 
     def fit(self, x: Tensor, y: Tensor) -> None:
-        """Take μ and σ of the fields from the points that are there."""
+        """Take μ and σ of the fields from all points that are not padding."""
         inputs = self._unpacked(x)
         there = inputs.volumes > 0
         for side, values in (("x", inputs.fields), ("y", y)):
@@ -74,6 +75,6 @@ def check_takes_points(make: Callable[..., nn.Module], name: str) -> None:
     forward = getattr(make, "forward", None)
     if forward is None or "norm_weights" not in inspect.signature(forward).parameters:
         raise ValueError(
-            f"operator {name!r} needs the samples of a grid, and the problem's lie on a mesh; choose galerkin or "
+            f"operator {name!r} needs samples on a grid, but this problem's samples lie on a mesh; choose galerkin or "
             f"transolver"
         )

@@ -116,6 +116,6 @@ def test_a_problem_in_a_file_of_ones_own(tmp_path, monkeypatch, capsys):
     assert run(["eval", "run", "-r", "17"]) == 0
     assert run(["data", "info", "mine.py:Double", "-p", "factor=3"]) == 0
     assert "factor=3.0" in capsys.readouterr().out
-    for name, message in [("mine.py:Doubel", "it has: Double, plain"), ("mine.py:plain", "is no class of problems")]:
+    for name, message in [("mine.py:Doubel", "it has: Double, plain"), ("mine.py:plain", "is not a problem class")]:
         assert run(["data", "info", name]) == 2
         assert message in capsys.readouterr().err

@@ -203,7 +203,7 @@ def test_clean_refuses_a_directory_that_is_not_its_own(where):
 def test_an_unwritable_place_is_said(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("QUADNORM_CACHE", str(tmp_path / "file"))
-    with pytest.raises(OSError, match=r"point \$QUADNORM_CACHE at a writable directory"):
+    with pytest.raises(OSError, match=r"set \$QUADNORM_CACHE to a writable directory"):
         problem("poisson").dataset(1, 5)
 
 

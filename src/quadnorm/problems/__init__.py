@@ -1,4 +1,4 @@
-"""PDE problems: the same continuous instance at every resolution, with its node placement."""
+"""PDE problems: each instance is a continuous function that can be sampled at every resolution."""
 
 from dataclasses import fields
 from importlib import import_module
@@ -12,7 +12,7 @@ from quadnorm.problems.own import own_class
 
 __all__ = ["PLACEMENTS", "Problem", "problem", "problem_names"]
 
-# name: (module, class). A module is imported when its problem is asked for.
+# name: (module, class). A module is imported only when its problem is used.
 _PROBLEMS = {
     "darcy": ("pdes.darcy", "Darcy"),
     "helmholtz": ("pdes.helmholtz", "Helmholtz"),
@@ -36,7 +36,7 @@ def problem_names() -> list[str]:
 
 
 def problem_class(name: str) -> type[Problem]:
-    """The class of a problem, by name, or by FILE.py:CLASS, a file of yours, which is run."""
+    """The class of a problem: by name, or as FILE.py:CLASS from your own file, which is run."""
     if names_file(str(name)):
         return own_class(str(name))
     place = _PROBLEMS.get(str(name).lower().replace("_", "-"))
@@ -55,7 +55,7 @@ def problem(name: str, **parameters: Any) -> Problem:
     >>> x.shape, y.shape, p.placement
     (torch.Size([2, 1, 33, 33]), torch.Size([2, 1, 33, 33]), 'endpoint')
 
-    ``"my.py:Heat"`` is the class Heat, a :class:`Problem`, of the file my.py, which is run.
+    ``"my.py:Heat"`` means the class Heat, a subclass of :class:`Problem`, in your file my.py, which is run.
     """
     cls = problem_class(name)
     known = [f.name for f in fields(cls)]

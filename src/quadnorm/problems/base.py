@@ -1,4 +1,4 @@
-"""What every problem is: a frozen set of parameters that yields the same continuous instances on every grid."""
+"""The base class of problems: a frozen set of parameters that gives the same continuous instances on every grid."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _CACHED = 2**18  # numbers: 2 MB in double precision
 
 @dataclass(frozen=True, kw_only=True)
 class Problem(ABC):
-    """A family of PDE instances, each sample a function on the domain that any grid can look at.
+    """A family of PDE instances; each instance is a function on the domain that can be sampled on any grid.
 
-    A problem says how its instances are made (:meth:`_instances`: draw, solve once) and how a grid sees them
-    (:meth:`_on_grid`); sampling, streaming in blocks, several resolutions at once and the cache follow from the two.
-    The spatial axes of every array are (x, y): ``u[..., i, j]`` is u(x_i, y_j).
+    A subclass defines how instances are made (:meth:`_instances`: draw, solve once) and how they are evaluated on a
+    grid (:meth:`_on_grid`). Sampling, streaming in blocks, several resolutions at once and the cache are built on these
+    two methods. The spatial axes of every array are (x, y): ``u[..., i, j]`` is u(x_i, y_j).
     """
 
     placement: str = "endpoint"
 
     version: ClassVar[int] = 1  # raised by one whenever the numbers of the problem's samples change
-    source: ClassVar[str | None] = None  # hash of the file that defines it, where that is a user's
+    source: ClassVar[str | None] = None  # hash of the user's file that defines the problem, if there is one
     name: ClassVar[str]
     inputs: ClassVar[tuple[str, ...]]  # names of the channels of x
     outputs: ClassVar[tuple[str, ...]]  # names of the channels of y
@@ -51,13 +51,13 @@ class Problem(ABC):
     dim: ClassVar[int] = 2
     smallest: ClassVar[int] = 2  # fewest nodes per axis
     block: ClassVar[int] = 16  # samples held in memory at once, and stored in one file of the cache
-    stored: ClassVar[Mapping[str, str]] = {}  # dtypes of instance arrays on disk, where they differ from memory's
-    kept: ClassVar[bool] = True  # whether the cache keeps instances; False where they are read from files anyway
-    views: ClassVar[tuple[str, ...]] = ("placement",)  # parameters that change how grids see an instance, not it
+    stored: ClassVar[Mapping[str, str]] = {}  # dtypes of instance arrays on disk, if they differ from those in memory
+    kept: ClassVar[bool] = True  # whether the cache keeps instances; False if they are read from files anyway
+    views: ClassVar[tuple[str, ...]] = ("placement",)  # parameters that change the sampling, not the instances
 
     def __post_init__(self) -> None:
-        # Types and ranges are declared with the fields; what relates several of them, a problem checks here itself,
-        # after super().__post_init__().
+        # Types and ranges are declared with the fields. A subclass checks conditions between several fields in its own
+        # __post_init__, after calling this one.
         check_parameters(self)
         if self.placement not in self.placements:
             raise ValueError(f"{self.name}: " + unknown("placement", self.placement, self.placements))
@@ -66,7 +66,7 @@ class Problem(ABC):
     def _instances(self, indices: Sequence[int], seed: int, workers: int) -> dict[str, Array]:
         """The continuous instances: arrays whose first axis runs over ``indices``, the same for every resolution.
 
-        Each sample's bits must depend on nothing but (problem, parameters, seed, index).
+        The bits of a sample must depend on (problem, parameters, seed, index) only, not on the batch or the workers.
         """
 
     @abstractmethod
@@ -114,7 +114,7 @@ class Problem(ABC):
         dtype: torch.dtype = torch.float32,
         workers: int = 1,
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """As :meth:`sample`, in batches of at most ``block`` samples: memory does not grow with their number."""
+        """Like :meth:`sample`, in batches of at most ``block`` samples: memory does not grow with their number."""
         for instances in self._blocks(self.indices(indices), checked_seed(seed), workers):
             yield _gather(self, _count(instances), [resolution], dtype, [instances], workers)[0]
 
@@ -132,9 +132,9 @@ class Problem(ABC):
         workers: int = 1,
         progress: Progress | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """As :meth:`sample`, through the cache on disk: instances made before are read, new ones are kept.
+        """Like :meth:`sample`, with the cache on disk: instances made before are read, new ones are stored.
 
-        Arrays listed in ``stored`` come back in the precision of the disk, which is enough for float32.
+        Arrays listed in ``stored`` have the precision of the disk, which is enough for float32.
         """
         return self.dataset_many(indices, [resolution], seed, dtype=dtype, workers=workers, progress=progress)[0]
 
@@ -148,7 +148,7 @@ class Problem(ABC):
         workers: int = 1,
         progress: Progress | None = None,
     ) -> list[tuple[Tensor, Tensor]]:
-        """As :meth:`sample_many`, through the cache on disk."""
+        """Like :meth:`sample_many`, with the cache on disk."""
         from quadnorm.problems import cache
 
         wanted = self.indices(indices)
@@ -156,11 +156,11 @@ class Problem(ABC):
         return _gather(self, len(wanted), resolutions, dtype, blocks, workers)
 
     def instances(self, indices: Iterable[int] | int, seed: int = 0, *, workers: int = 1) -> dict[str, Array]:
-        """What is drawn and solved, before any grid: coefficients or fine fields, with the solver's record if any."""
+        """The instances as drawn and solved, before sampling: coefficients or fine fields, and the solver's record."""
         return self._instances(self.indices(indices), checked_seed(seed), workers)
 
     def indices(self, indices: Iterable[int] | int) -> Sequence[int]:
-        """The sample indices meant by ``indices``: an int n means the first n."""
+        """The sample indices as a sequence: an int n means the first n."""
         wanted: Sequence[int]
         if isinstance(indices, (int, np.integer)):
             wanted = range(int(indices))
@@ -174,7 +174,7 @@ class Problem(ABC):
         return wanted
 
     def shape(self, resolution: Resolution) -> tuple[int, ...]:
-        """The grid shape meant by a resolution: an int means the same on every axis."""
+        """The shape of the grid: an int means the same number of nodes on every axis."""
         given = [resolution] * self.dim if isinstance(resolution, (int, np.integer)) else list(resolution)
         if len(given) != self.dim or any(not isinstance(n, (int, np.integer)) or n < self.smallest for n in given):
             raise ValueError(
@@ -196,7 +196,7 @@ class Problem(ABC):
         return asdict(self)
 
     def key(self) -> str:
-        """A stable text that names the instances: the problem and its parameters, without ``views``."""
+        """A text that identifies the instances: the problem and its parameters, without ``views``."""
         named = {name: value for name, value in self.parameters().items() if name not in self.views}
         source = {} if self.source is None else {"source": self.source}
         return json.dumps({"problem": self.name, **source, **named}, sort_keys=True, default=str)
@@ -230,14 +230,14 @@ def _gather(
     blocks: Iterable[Mapping[str, Array]],
     workers: int,
 ) -> list[tuple[Tensor, Tensor]]:
-    """Instances that come block by block, seen by several grids; no more than a block is held beside the output."""
+    """Sample instances, given block by block, on several grids; memory holds the output and one block."""
     if dtype not in (torch.float32, torch.float64):
         raise ValueError(f"dtype must be torch.float32 or torch.float64, got {dtype}; cast afterwards if need be")
     shapes = [p.shape(r) for r in resolutions]
     need = count * dtype.itemsize * sum(map(p.numbers, resolutions))
     what = f"{count} samples of {p.name} at {', '.join(map(str, resolutions))}"
     empty = torch.empty
-    if not p.kept and not fits(need):  # larger than memory, as files may be: on disk, where pages come and go
+    if not p.kept and not fits(need):  # files may be larger than memory: then the samples are kept on disk
         from quadnorm.problems.spill import spilled
 
         empty = spilled(need, what)
@@ -252,7 +252,7 @@ def _gather(
         block = _count(instances)
         jobs = []
         for shape, pair in zip(shapes, tensors, strict=True):
-            # A few samples at a time stay in the processor's cache between being made and being cast into place.
+            # A few samples at a time: they stay in the processor's cache until they are cast to the output's dtype.
             step = max(1, _CACHED // (math.prod(shape) * (len(p.inputs) + len(p.outputs))))
             for i in range(0, block, step):
                 part = {name: array[i : i + step] for name, array in instances.items()}

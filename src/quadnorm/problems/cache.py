@@ -1,12 +1,12 @@
-"""Instances on disk: made once, checked when read, safe to share and to kill.
+"""Instances on disk: made once, checked when read; several processes may share them, and any may be killed.
 
     <cache>/<problem>/<key>/seed-<s>/block-<b>/   one .npy per array, and block.json with sizes and checksums
     <cache>/<problem>/<key>/problem.json          the parameters, for people
 
 The key is a hash of the problem's parameters and of its version, so a changed solver never reads an old file. A block
-holds the instances of the samples b·B … b·B+B−1, before any grid: every resolution is served from the same files. A
+holds the instances of the samples b·B … b·B+B−1, before sampling on a grid: every resolution uses the same files. A
 block is written under another name and renamed when complete, so a killed writer leaves either nothing or a whole
-block; a lock per block has concurrent processes share the work.
+block. There is a lock for each block, so that concurrent processes share the work.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def location() -> Path:
 
 
 def folder(p: Problem) -> Path:
-    """The directory of a problem with its parameters and its present version."""
+    """The directory of a problem with these parameters and its current version."""
     text = json.dumps([_FORMAT, p.key(), p.version])
     return location() / p.name / hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
 
@@ -63,7 +63,8 @@ def make(
 ) -> Path:
     """Make the samples start … start+count−1, skipping blocks that exist; returns the directory of the problem.
 
-    Killed at any moment, it goes on where it was when called again. ``progress(ready, wanted)`` is called per block.
+    If it is killed, the next call continues with the first missing block. ``progress(ready, wanted)`` is called per
+    block.
     """
     for _ in instances(p, range(start, start + count), checked_seed(seed), workers=workers, progress=progress):
         pass
@@ -73,7 +74,7 @@ def make(
 def instances(
     p: Problem, indices: Sequence[int], seed: int = 0, *, workers: int = 1, progress: Progress | None = None
 ) -> Iterator[dict[str, Array]]:
-    """Instances of the samples, in the order asked for, some at a time: memory-mapped, or made and kept.
+    """Instances of the samples, in the given order, some at a time: read from the cache, or made and stored.
 
     A problem that reads its instances from files (``kept`` is False) is never copied into the cache.
     """
@@ -99,12 +100,12 @@ def instances(
 
 
 def clean(p: Problem | None = None) -> int:
-    """Delete the instances of one problem (its parameters, its present code) or everything; returns the bytes freed."""
+    """Delete the instances of one problem (these parameters, its current version) or all; returns the bytes freed."""
     where = location() if p is None else folder(p)
     if p is None and where.exists() and not _ours(where):
         raise ValueError(
-            f"{where} holds files that are not this cache's; nothing was deleted. Point $QUADNORM_CACHE at a directory "
-            f"of its own, or delete what you do not need by hand"
+            f"{where} holds files that do not belong to this cache; nothing was deleted. Set $QUADNORM_CACHE to a "
+            f"directory that nothing else uses, or delete what you do not need by hand"
         )
     before = size(p)
     shutil.rmtree(where, ignore_errors=True)
@@ -152,7 +153,7 @@ def _block(p: Problem, seed: int, number: int) -> Path:
 
 
 def _read(p: Problem, seed: int, number: int) -> dict[str, Array] | None:
-    """A block that is whole and unchanged since it was written, memory-mapped; None if there is none."""
+    """A block, memory-mapped, if it is complete and its checksums agree; else None."""
     path = _block(p, seed, number)
     try:
         return _open(path)
@@ -188,7 +189,7 @@ def _open(path: Path) -> dict[str, Array]:
 
 
 def _make(p: Problem, seed: int, number: int, workers: int) -> dict[str, Array]:
-    """Solve a block and keep it, unless another process does so at this moment: then wait for its result."""
+    """Solve a block and store it; if another process is solving it, wait for its result."""
     path = _block(p, seed, number)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -199,13 +200,13 @@ def _make(p: Problem, seed: int, number: int, workers: int) -> dict[str, Array]:
                 _write(p, path, p.instances(range(number * p.block, (number + 1) * p.block), seed, workers=workers))
     except OSError as error:
         raise OSError(
-            f"cannot keep instances in {path.parent}: {error}; point $QUADNORM_CACHE at a writable directory with room"
+            f"cannot keep instances in {path.parent}: {error}; set $QUADNORM_CACHE to a writable directory with space"
         ) from error
     return _open(path)
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Delete half-written copies of a block whose lock is held: their writers were killed."""
+    """Delete half-written copies of a block. The caller holds its lock, so their writers must have been killed."""
     form = re.compile(rf"\.{re.escape(path.name)}-[0-9a-f]{{32}}")
     for entry in path.parent.iterdir():
         if form.fullmatch(entry.name) and not entry.is_symlink():

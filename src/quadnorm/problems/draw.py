@@ -30,7 +30,7 @@ def figure(p: Problem, indices: Iterable[int] | int = 4, resolution: Resolution 
         raise ValueError(f"only two-dimensional problems can be drawn; {p.name} has dimension {p.dim}")
     x, y = p.sample(wanted, resolution, seed)
     on_mesh = p.placement == "points"
-    skipped = ("x", "y") if on_mesh else ()  # where a field lies is not a field to draw
+    skipped = ("x", "y") if on_mesh else ()  # the coordinates are channels, but not fields to draw
     names = [name for name in (*p.inputs, *p.outputs) if name not in skipped]
     sheet = Figure(figsize=(3.2 * len(names), 2.8 * len(wanted) + 0.4), layout="constrained")
     axes = sheet.subplots(len(wanted), len(names), squeeze=False)
@@ -81,12 +81,12 @@ def _on_grid(axis: Any, field: Tensor, axes: Sequence[npt.NDArray[np.float64]]) 
 
 
 def _on_mesh(axis: Any, fields: Mapping[str, Tensor], name: str) -> Any:
-    """Colours between the vertices; with the volume, the mesh."""
+    """Draw a field with colours interpolated between the vertices; for the volume, draw the mesh too."""
     from matplotlib.tri import Triangulation
 
     mesh = Triangulation(fields["x"].numpy(), fields["y"].numpy())
     image = axis.tripcolor(mesh, fields[name].numpy(), shading="gouraud", **_colours(fields[name]))
-    if name == "volume" and len(mesh.x) <= 64**2:  # a finer mesh is all lines
+    if name == "volume" and len(mesh.x) <= 64**2:  # the lines of a finer mesh would hide the colours
         axis.triplot(mesh, color="white", lw=0.3)
     axis.set_aspect("equal")
     return image

@@ -1,8 +1,8 @@
 """From the fine grid of a solve to any grid: index selection, or cubic interpolation.
 
 Index selection takes the fine node nearest to each node, ties to the even index. It keeps a binary coefficient binary
-and a (coefficient, solution) pair consistent; nodes are off by up to half a fine spacing. Both commute with nesting:
-what is selected depends on the node's coordinate as an exact fraction, not on the grid that asks.
+and a (coefficient, solution) pair consistent; nodes are off by up to half a fine spacing. The value at a node depends
+on its exact coordinate only, so that nested grids have the same values at common nodes.
 """
 
 from __future__ import annotations

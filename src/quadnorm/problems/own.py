@@ -1,4 +1,4 @@
-"""A problem of the user's own, in a file of the user's own."""
+"""A problem class defined in a user's own file."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from quadnorm.problems.base import Problem
 def own_class(text: str) -> type[Problem]:
     """The problem class that FILE.py:CLASS names.
 
-    Its samples are cached under the hash of the file: a changed file makes new ones.
+    Its samples are cached under the hash of the file, so that a changed file gets new samples.
     """
     cls = from_file(text, "a class of problems (quadnorm.problems.Problem)")
     if not (isinstance(cls, type) and issubclass(cls, Problem)):
-        raise ValueError(f"{text} is no class of problems; derive it from quadnorm.problems.Problem")
+        raise ValueError(f"{text} is not a problem class; derive it from quadnorm.problems.Problem")
     missing = sorted(cls.__abstractmethods__) + [n for n in ("name", "inputs", "outputs") if not hasattr(cls, n)]
     if missing:
         raise ValueError(f"{text}: the class lacks {', '.join(missing)}; see quadnorm.problems.Problem")

@@ -1,4 +1,4 @@
-"""The range of every parameter of a problem, declared with it and checked in one place."""
+"""Ranges of the parameters of problems: declared with each parameter, checked here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from ``low`` to ``high``; ``above`` and ``below`` leave the end itself out.
+    """Numbers from ``low`` to ``high``; ``above`` excludes ``low`` itself, ``below`` excludes ``high``.
 
     >>> str(Range(0, 1, above=True))
     'above 0 and at most 1'
@@ -31,7 +31,7 @@ class Range:
         return f"{low} and {'below' if self.below else 'at most'} {self.high:g}"
 
 
-# Ranges that several problems share. The upper ends keep a typing error from asking for all the memory there is.
+# Ranges that several problems share. The upper limits keep a typing error from asking for all memory.
 Modes = Annotated[int, Range(1, 4096)]
 Fine = Annotated[int, Range(5, 4097)]
 Tolerance = Annotated[float, Range(1e-14, 1e-2)]
@@ -57,7 +57,7 @@ def _declared(cls: type) -> dict[str, tuple[type, Range | None]]:
 
 
 def check_parameters(problem: Any) -> None:
-    """Refuse values of another type or out of range; an integer given for a real number becomes one."""
+    """Raise a ValueError for values of a wrong type or out of range; an integer given for a float becomes a float."""
     cls: Any = type(problem)
     for name, (kind, limits) in _declared(cls).items():
         value = getattr(problem, name)

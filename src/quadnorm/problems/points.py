@@ -1,4 +1,4 @@
-"""Fields at scattered points in one tensor, with the points' volumes and places: how it is laid out, in one place."""
+"""The layout of inputs at scattered points: volumes, coordinates and fields in one tensor."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 POINTS = "points"  # the placement of inputs (B, 1 + d + C, N): volumes, coordinates, fields
-CARRIED = ("volume", "x", "y")  # what inputs on points of the plane begin with
+CARRIED = ("volume", "x", "y")  # the first channels of inputs at points of the plane
 
 
 @dataclass(frozen=True)
 class PointFields:
-    """What an input on points holds: volumes (B, N), 0 where nothing is; places (B, d, N); fields (B, C, N).
+    """The parts of an input on points: volumes (B, N), 0 for padding; coordinates (B, d, N); fields (B, C, N).
 
     >>> inputs = PointFields.unpacked(torch.arange(8.0).reshape(1, 4, 2), dim=2)
     >>> inputs.volumes, inputs.fields

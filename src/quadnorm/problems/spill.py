@@ -1,4 +1,4 @@
-"""Samples that do not fit into memory: tensors whose numbers lie in a file that nobody sees."""
+"""Samples that do not fit into memory: tensors backed by an unnamed temporary file."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _log = logging.getLogger("quadnorm")
 
 
 def spilled(need: int, what: str) -> Callable[..., Tensor]:
-    """A function as :func:`torch.empty` that takes room on the disk of the cache, if it has ``need`` bytes left.
+    """A function like :func:`torch.empty` that allocates on the cache's disk; an error if ``need`` bytes are not free.
 
-    The system keeps in memory what is used and as much as there is room for; the file goes when the tensor goes.
+    The operating system keeps the parts that are used in memory; the file is deleted together with the tensor.
     """
     folder = location()
     folder.mkdir(parents=True, exist_ok=True)

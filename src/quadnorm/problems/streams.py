@@ -1,7 +1,7 @@
-"""Random streams keyed by what is drawn, never by how: problem, seed and sample index.
+"""Random streams, each identified by problem, seed and sample index.
 
 A sample's numbers depend neither on the resolution, nor on the other samples of a batch, nor on the number of workers:
-every sample owns a counter-based generator (Philox) whose key is a hash of its name.
+every sample has its own counter-based generator (Philox), whose key is a hash of these three.
 """
 
 import hashlib

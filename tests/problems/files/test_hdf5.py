@@ -191,7 +191,7 @@ def test_the_well_asks_and_refuses(tmp_path):
     path, _ = well(tmp_path / "d.hdf5", density=normal(2, 8, 8))
     with pytest.raises(ValueError, match=r"t0_fields/density has shape \(2, 8, 8\), its attributes promise 4 axes"):
         read_well(path)
-    with pytest.raises(ValueError, match="no file of the Well, group 'dimensions' is missing"):
+    with pytest.raises(ValueError, match="not a file of the Well: no group 'dimensions'"):
         read_well(write(tmp_path / "e.h5", {"u": np.zeros((2, 4, 4))}))
 
 

@@ -205,7 +205,7 @@ def test_refusals_and_card():
     p = problem("elasticity-mesh")
     with pytest.raises(ValueError, match=r"one int n of at least 4, for n² vertices; got \(8, 8\)"):
         p.sample(1, (8, 8))
-    with pytest.raises(ValueError, match="ask for vertices"):
+    with pytest.raises(ValueError, match="use vertices"):
         p.nodes(8)
     card = p.card()
     for word in ("Boundary:", "Input → output:", "Law:", "Nodes:", "Solver:", "Cost:", "Left open by the paper:"):

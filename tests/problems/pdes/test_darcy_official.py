@@ -85,7 +85,7 @@ def test_errors_teach(folder, tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match=rf"{ONE} is not in .*DOI 10\..*Put the file there"):
         problem("darcy-official").sample([0], resolution=8)
     p = problem("darcy-official", folder=str(folder))
-    with pytest.raises(ValueError, match="know no seed, expected 0, got 3"):
+    with pytest.raises(ValueError, match="have no seed, expected 0, got 3"):
         p.sample([0], resolution=8, seed=3)
     with pytest.raises(ValueError, match=r"finer than the \(43, 43\) nodes"):
         p.sample([0], resolution=44)

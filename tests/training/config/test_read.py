@@ -79,7 +79,7 @@ def test_a_written_config_reads_back_equal(
             "config: samples: val takes samples 0..99 and test takes 0..199; the splits must not overlap",
         ),
         (["samples.val=0"], "config: samples.val: input should be greater than or equal to 1, got 0"),
-        (["schedule.warmup=200"], "config: schedule.warmup is 200 epochs of 200; it must end before"),
+        (["schedule.warmup=200"], "config: schedule.warmup is 200; it must be less than epochs, 200"),
         (["batch.size=3", "epochs=2"], "config: batch: input should be a valid integer, got {'size': 3}"),
         (["epochs"], "override 'epochs': expected section.key=value, such as optimiser.lr=1e-3"),
         (["epochs=3", "epochs.x=4"], "override 'epochs.x=4': epochs is 3, which has no keys"),

@@ -150,7 +150,7 @@ def test_from_config_to_errors(tmp_path: Path, loss):
     with pytest.raises(ValueError, match="no grid to resample"):
         evaluate_model(model, tiny_config, [6], how="bicubic", source=9)
     assert evaluate(tmp_path, [9], view={"mesh": "boundary"})[9].plain != evaluation[9].plain
-    with pytest.raises(ValueError, match="unknown way to look at the same instances 'modes'"):
+    with pytest.raises(ValueError, match="unknown sampling parameter 'modes'"):
         evaluate(tmp_path, [9], view={"modes": 3})
     with pytest.raises(ValueError, match="trained on meshes"):
         save_anchored(tmp_path, tmp_path / "anchored.safetensors", 6)

@@ -1,4 +1,4 @@
-"""Readers of the data that users have: fields with node placement and coordinates, and never a pickle.
+"""Readers for users' data: fields with node placement and coordinates. Nothing is ever unpickled.
 
 >>> import numpy as np, tempfile, pathlib
 >>> from quadnorm.problems.files import read_fields
@@ -53,8 +53,8 @@ _SUFFIXES = {".mat": "mat", ".npy": "npy", ".npz": "npz", ".pt": "pt", ".pth": "
 def read_fields(path: str | Path, *, layout: str = "auto", **options: Any) -> FieldFile:
     """Read a file by its ending, HDF5 by its content; ``layout`` names one of the readers instead.
 
-    Options go to the reader: ``placement`` and ``domain`` where the file does not say where its nodes lie, ``fields``,
-    ``axes``, ``dim``, ``ignore_coordinates``.
+    Options are passed to the reader: ``placement`` and ``domain`` (if the file does not say where its nodes lie),
+    ``fields``, ``axes``, ``dim``, ``ignore_coordinates``.
     """
     path = Path(path)
     if layout == "auto":

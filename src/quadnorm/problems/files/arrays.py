@@ -1,4 +1,4 @@
-"""NumPy's .npy and .npz, and torch's .pt: arrays only. Nothing is unpickled, so no file can run code here."""
+"""NumPy's .npy and .npz, and torch's .pt: arrays only. Arbitrary objects are refused, so no file can run code."""
 
 import math
 import pickle
@@ -17,7 +17,7 @@ from quadnorm.problems.files.assemble import Asked, assemble, default_axes
 from quadnorm.problems.files.hdf5 import choose
 from quadnorm.problems.files.model import SPACE, Field, FieldFile
 
-# torch's reader reports damage through whatever it stumbles over
+# torch's reader raises any of these for a damaged file
 _DAMAGE = (RuntimeError, EOFError, OSError, ValueError, LookupError, AssertionError, AttributeError, TypeError)
 
 
@@ -54,7 +54,8 @@ def read_npz(
 ) -> FieldFile:
     """Named arrays; arguments as in :func:`quadnorm.problems.files.read_hdf5`.
 
-    1-D members x, y, z are coordinates; a member ``placement`` (text, one word or one for each axis) is believed.
+    1-D members x, y, z are coordinates; a member ``placement`` (text, one word or one for each axis) gives the
+    placement.
     """
     path = _existing(path)
     try:
@@ -85,14 +86,14 @@ def read_pt(
     placement: str | Sequence[str] | None = None,
     domain: Any = None,
 ) -> FieldFile:
-    """A dictionary of tensors, {x, y} as neuraloperator ships them; arguments as in ``read_hdf5``.
+    """A dictionary of tensors, such as neuraloperator's {x, y}; arguments as in ``read_hdf5``.
 
     Loaded with ``weights_only=True``: a file with anything but tensors and plain containers in it is refused.
     """
     path = _existing(path)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # torch remarks on old pickle protocols, then refuses anyway
+            warnings.simplefilter("ignore", UserWarning)  # torch warns of old pickle protocols before it refuses them
             content = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ValueError(f"{path}: refused, it holds Python objects besides tensors (they could run code)") from error
@@ -105,7 +106,7 @@ def read_pt(
 
 
 def _check_sizes(path: Path, archive: Any) -> None:
-    """Compare what the arrays' headers announce with what the archive holds, before any memory is taken."""
+    """Compare the sizes in the arrays' headers with the archive's, before any memory is allocated."""
     total = 0
     for member in archive.zip.infolist():
         if not member.filename.endswith(".npy"):
@@ -122,7 +123,7 @@ def _check_sizes(path: Path, archive: Any) -> None:
 
 
 def _plain(path: Path, name: str, t: torch.Tensor) -> np.ndarray:
-    """A tensor as an array: trained or on a graph makes no difference, what NumPy has no form for is refused."""
+    """A tensor as an array, detached from any graph; a ValueError for sparse and other tensors that NumPy lacks."""
     if t.layout != torch.strided or t.is_quantized or t.device.type != "cpu":
         raise ValueError(
             f"{path}: {name!r} is a {t.layout} tensor on {t.device.type}; store it dense, with .to_dense()"

@@ -1,4 +1,4 @@
-"""From arrays to a :class:`FieldFile`: axes named, counts compared, the placement settled or asked for."""
+"""From arrays to a :class:`FieldFile`: name the axes, compare counts, find the placement or ask for it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ import numpy as np
 from quadnorm.problems.files.model import SPACE, Field, FieldFile
 from quadnorm.problems.files.nodes import Domain, checked, nodes, readings, spacing, spans
 
-_ANY_PLACEMENT = "placement= ('endpoint', 'cell', 'periodic', 'left')"
+_ANY_PLACEMENT = "placement= ('endpoint', 'cell', 'periodic', 'left', 'interior')"
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the caller said about the nodes, for all axes or one entry per axis."""
+    """The caller's arguments about the nodes, for all axes or one entry per axis."""
 
     placement: str | Sequence[str] | None = None
     domain: Domain | Sequence[Domain] | None = None
     ignore_coordinates: bool = False
 
     def per_axis(self, dim: int, path: Path) -> list[tuple[str | None, Domain | None]]:
-        """Placement and domain of each axis, None where nothing was said."""
+        """Placement and domain of each axis, None if not given."""
         names = [self.placement] * dim if self.placement is None or isinstance(self.placement, str) else self.placement
         domains: Sequence[Domain | None] = [None] * dim
         if self.domain is not None:
@@ -61,17 +61,17 @@ def assemble(
     times: np.ndarray | None = None,
     attributes: Mapping[str, Any] | None = None,
 ) -> FieldFile:
-    """Check the fields against each other and settle where the nodes are.
+    """Check the fields against each other and find where the nodes lie.
 
     Args:
         path: the file, named in every error.
-        layout: how the file is arranged, for the record.
+        layout: name of the file's layout, kept in the result.
         fields: name → field; all share one spatial grid.
-        asked: the caller's words, which must not contradict the file's.
-        coordinates: letter of the axis → 1-D coordinates, where the file has them.
-        known: placement that the layout itself prescribes, for all axes or each.
-        times: the moments of the time axis, where the file has them.
-        attributes: parameters that the file tells.
+        asked: the caller's arguments, which must not contradict the file.
+        coordinates: letter of the axis → 1-D coordinates, if the file has them.
+        known: placement that the layout itself prescribes, for all axes or one entry per axis.
+        times: the times of the time axis, if the file has them.
+        attributes: parameters stored in the file.
     """
     if not fields:
         raise ValueError(f"{path}: no fields found; name them with fields=")
@@ -90,7 +90,7 @@ def assemble(
 
 @dataclass(frozen=True)
 class _Axis:
-    """One axis as the file, its layout and the caller describe it; together they must agree and be enough."""
+    """One axis as described by the file, its layout and the caller; they must agree, and determine the placement."""
 
     path: Path
     letter: str
@@ -112,19 +112,19 @@ class _Axis:
         if placement is None:
             return self._only(x, possible)
         if placement == "periodic" and "periodic" not in possible and "cell" in possible:
-            return placement, x, possible["cell"]  # equal steps round a circle have no first node
+            return placement, x, possible["cell"]  # on a circle no node is the first: cell centres are periodic too
         if placement in possible:
             return placement, x, possible[placement]
         if possible or self.domain is not None or spacing(x) is None:
             raise self._contradiction(x, placement, possible)
-        return placement, x, spans(x)[placement]  # the ends are no round numbers: nothing contradicts the placement
+        return placement, x, spans(x)[placement]  # no domain with round ends fits, so nothing contradicts the placement
 
     def _by_placement(self, placement: str | None) -> tuple[str, np.ndarray, Domain]:
         if placement is None or placement == "coordinates":
             raise ValueError(
                 f"{self.path}: the file does not say where the {self.count} nodes of axis {self.letter} lie; pass "
                 "placement='endpoint' (both ends stored), 'cell' (centres of cells), 'periodic' or 'left' (first end "
-                "stored, last not)"
+                "stored, last not), 'interior' (neither end stored)"
             )
         ends = self.domain or (0.0, 1.0)
         return placement, nodes(placement, self.count, ends), ends

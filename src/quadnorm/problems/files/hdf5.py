@@ -1,6 +1,6 @@
-"""HDF5 files: opened for as long as a read takes, and errors that name the file.
+"""HDF5 files of named datasets. A file is open only while it is read, and every error names it.
 
-Reads any user's file of named datasets; the public layouts (PDEBench, the_well, MATLAB v7.3) build on the helpers here.
+The readers of public layouts (PDEBench, the Well, MATLAB v7.3) use the helpers here.
 """
 
 import math
@@ -20,7 +20,7 @@ from quadnorm.problems.files.model import SPACE, Field, FieldFile
 _MOST_LEVELS = 16  # of groups in groups
 _MOST_ITEMS = 100_000
 _MOST_NODES = 2**24  # of an axis
-_contained: dict[Path, tuple[int, ...]] = {}  # files that were looked through, in the state in which they were
+_contained: dict[Path, tuple[int, ...]] = {}  # files that passed the check, with their size and time of change
 
 
 @contextmanager
@@ -41,14 +41,14 @@ def opened(path: Path) -> Iterator[Any]:
             _check_contained(path, file)
             yield file
     except (KeyError, RuntimeError, TypeError, OverflowError, ValueError) as error:
-        if str(error).startswith(str(path)):  # a reader's own words
+        if str(error).startswith(str(path)):  # raised by a reader of this package: the message is complete
             raise
-        # h5py reports damaged metadata through whatever it stumbles over; readers ask only for what is there
+        # h5py raises many kinds of errors for damaged metadata; a missing dataset is none of them, as readers check
         raise OSError(f"{path}: damaged, its contents cannot be read ({error})") from error
 
 
 def _check_contained(path: Path, file: Any) -> None:
-    """Refuse a file that sends its reader elsewhere, or whose groups have no end; once for each state of the file."""
+    """Refuse a file that links to other files or whose groups contain themselves; once until the file changes."""
     state = path.stat()
     stamp = (state.st_ino, state.st_size, state.st_mtime_ns)
     if _contained.get(path) == stamp:
@@ -69,7 +69,7 @@ def _check_contained(path: Path, file: Any) -> None:
                 raise ValueError(
                     f"{path}: {full!r} is a link to another file, {link.filename!r}; links are not followed"
                 )
-            if isinstance(link, h5py.SoftLink):  # to a place in this file, where it is looked at in its own right
+            if isinstance(link, h5py.SoftLink):  # its target is in this file and is checked there
                 continue
             item = group[name]
             if isinstance(item, h5py.Group):
@@ -88,7 +88,7 @@ def _check_own_storage(path: Path, name: str, data: Any) -> None:
 
 
 def loader(path: Path, key: str, *, reverse: bool = False) -> Callable[[Any], np.ndarray]:
-    """Reads samples of one dataset; ``reverse`` for MATLAB, which stores the axes last to first."""
+    """A function that reads samples of one dataset; ``reverse`` for MATLAB, which stores the axes last to first."""
     return partial(_load, path, key, reverse)
 
 
@@ -110,7 +110,7 @@ def _load(path: Path, key: str, reverse: bool, index: Any) -> np.ndarray:
 
 
 def coordinate(file: Any, key: str) -> np.ndarray:
-    """A 1-D dataset, whole; of a length that an axis may have."""
+    """A 1-D dataset as an array; a ValueError if it is not 1-D or too long."""
     data = file[key]
     if data.ndim > 1 or data.size > _MOST_NODES:
         raise ValueError(f"{file.filename}: {key!r} has shape {data.shape}; coordinates are 1-D, at most {_MOST_NODES}")
@@ -150,7 +150,7 @@ def attributes(item: Any) -> dict[str, Any]:
 
 
 def choose(path: Path, wanted: Sequence[str] | None, present: Sequence[str]) -> list[str]:
-    """The wanted names, each of which must be present; all of them where none is named."""
+    """The wanted names, each of which must be present; all present names if ``wanted`` is None."""
     for name in wanted or ():
         if name not in present:
             raise ValueError(f"{path}: " + unknown("field", name, present))
@@ -173,11 +173,11 @@ def read_hdf5(
         path: the file.
         fields: names of the datasets, "group/u" inside groups; default every dataset with samples and ``dim`` axes.
         axes: name → letters of its dimensions, n sample, t time, c channel, x y z space; default "nxy" or "ncxy".
-        dim: number of spatial axes where ``axes`` does not say.
-        placement: where the nodes lie, one word or one for each axis. Not needed where the file has an attribute
-            ``placement``, or 1-D datasets x, y, z (or ``x-coordinate``, …) that can be read in one way only.
+        dim: number of spatial axes, for fields that ``axes`` does not name.
+        placement: where the nodes lie, one word or one for each axis. Not needed if the file has an attribute
+            ``placement``, or 1-D datasets x, y, z (or ``x-coordinate``, …) that fit one placement only.
         domain: (lo, hi), or one pair for each axis.
-        ignore_coordinates: the coordinates in the file are wrong, build them from placement and domain.
+        ignore_coordinates: True if the file's coordinates are wrong; they are then built from placement and domain.
     """
     path = Path(path)
     with opened(path) as file:

@@ -35,8 +35,8 @@ def read_mat(
 ) -> FieldFile:
     """One .mat file; arguments as in :func:`quadnorm.problems.files.read_hdf5`.
 
-    Darcy and Navier–Stokes files of the Fourier neural operator are known by their keys; other files do not say where
-    their nodes lie. A version 5 array is read whole when the first of its samples is asked for, and kept.
+    Darcy and Navier–Stokes files of the Fourier neural operator are recognized by their keys; for other files give
+    ``placement``. A version 5 array is read as a whole when its first sample is asked for, and kept in memory.
     """
     path = Path(path)
     if not path.exists():
@@ -95,11 +95,11 @@ def _scipy(path: Path, function: str, **options: Any) -> Any:
         import scipy.io
     except ImportError as error:
         raise ImportError("reading .mat files needs scipy: pip install 'quadnorm[bench]'") from error
-    # scipy reports damage through whatever its parser stumbles over
+    # scipy's parser raises many kinds of errors for a damaged file
     damage = (OSError, ValueError, TypeError, KeyError, IndexError, EOFError, zlib.error, scipy.io.matlab.MatReadError)
     try:
         return getattr(scipy.io, function)(str(path), **options)
     except NotImplementedError as error:
-        raise ValueError(f"{path}: a MATLAB file of a version that is not read here ({error})") from error
+        raise ValueError(f"{path}: a MATLAB file of a version that cannot be read ({error})") from error
     except damage as error:
         raise ValueError(f"{path}: not a readable MATLAB file, damaged or cut short ({error})") from error

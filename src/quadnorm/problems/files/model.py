@@ -1,4 +1,4 @@
-"""What every reader returns: named fields, each with its axes, on nodes whose placement is known."""
+"""The result of every reader: named fields, each with its axes, on nodes whose placement is known."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from torch import Tensor
 from quadnorm._suggest import unknown
 
 SPACE = "xyz"
-"""Letters of space in a string of axes; n is the sample, t time, c a channel or vector component, d a second one."""
+"""Letters of spatial axes in a string of axes. Others: n sample, t time, c channel or component, d second component."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Field:
     """One array of a file, not yet read: ``field.read([0, 5])`` takes two samples from the disk.
 
     ``axes`` names the dimensions of ``shape``: "nxy" is (sample, x, y), "ntxyc" a trajectory of vectors. ``units`` are
-    what the file says they are, such as "m/s"; empty where it says nothing.
+    those stated in the file, such as "m/s"; empty if it states none.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Field:
     units: str = ""
 
     def read(self, samples: Iterable[int] | slice | None = None, *, allow_nan: bool = False) -> np.ndarray:
-        """Samples as an array of this field's axes; NaN and infinity are refused unless they are allowed."""
+        """Samples as an array with this field's axes; a ValueError for NaN and infinity unless ``allow_nan``."""
         varies = self.axes.startswith("n")
         index = slice(None) if samples is None or not varies else _index(samples, self.shape[0], self)
         values = np.asarray(self.load(index))
@@ -99,7 +99,7 @@ class FieldFile:
     ) -> Tensor:
         """One field as (N, C, *spatial): a missing sample or channel axis has length 1, vectors become channels.
 
-        A field with a time axis needs ``time``, the index of the step that is wanted (one step needs none).
+        A field with several time steps needs ``time``, the index of a step.
         """
         field = self[name]
         values, axes = field.read(samples, allow_nan=allow_nan), field.axes
@@ -112,7 +112,7 @@ class FieldFile:
             if letter not in axes:
                 values, axes = values[None], letter + axes
         grid = SPACE[: len(self.coordinates)]
-        for letter in grid:  # a field that does not vary along an axis is stored without it
+        for letter in grid:  # a field that does not vary along an axis may be stored without that axis
             if letter not in axes:
                 values, axes = values[..., None], axes + letter
         order = ("ncd" if "d" in axes else "nc") + grid
@@ -122,13 +122,14 @@ class FieldFile:
             values = values.reshape(len(values), -1, *values.shape[3:])
         if values.dtype.kind not in "fiub":
             raise ValueError(
-                f"{self.path}: {name!r} holds {values.dtype}, expected real numbers; store its parts apart"
+                f"{self.path}: {name!r} holds {values.dtype}, expected real numbers; store real and imaginary parts "
+                f"as two fields"
             )
         return torch.from_numpy(np.array(values)).to(dtype)
 
 
 def _index(samples: Iterable[int] | slice, count: int, field: Field) -> Any:
-    """A selection that arrays and HDF5 understand alike; indices outside the file are refused."""
+    """An index that both arrays and HDF5 accept; a ValueError for indices outside the file."""
     if isinstance(samples, slice):
         return samples
     chosen = np.asarray(list(samples), dtype=np.int64)

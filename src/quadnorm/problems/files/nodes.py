@@ -1,8 +1,8 @@
-"""Where the nodes of a stored axis lie: a placement, and what a row of coordinates says about it.
+"""Find the placement of the nodes of a stored axis from its coordinates.
 
-The same row of numbers can be read in several ways: 0.05, 0.15, …, 0.95 are cell centres of [0, 1], or both ends and
-more of [0.05, 0.95]. So coordinates decide only together with a domain: the caller's, or the only one whose ends are
-multiples of ½ or of π/2. Anything else is asked for, never guessed.
+The same coordinates can fit several placements: 0.05, 0.15, …, 0.95 are the cell centres of [0, 1], or endpoint nodes
+of [0.05, 0.95]. So coordinates determine a placement only together with a domain: the caller's, or the only one whose
+ends are multiples of ½ or of π/2. In all other cases the user is asked; nothing is guessed.
 """
 
 import numpy as np
@@ -13,15 +13,15 @@ from quadnorm.measures.placement import placement_of
 
 PLACEMENTS = {
     **{name: str(p) for name, p in UNIFORM.items()},
-    "coordinates": "a nonuniform axis: its coordinates say it all (Grid.from_coordinates)",
+    "coordinates": "nonuniform nodes, given by their coordinates (Grid.from_coordinates)",
 }
 Domain = tuple[float, float]
 
-_SLACK = 0.02  # of one spacing: float32 coordinates of 8192 nodes err by 0.001, the readings differ by 0.5
+_SLACK = 0.02  # of one spacing: float32 rounding of 8192 nodes is 0.001 of it, placements differ by 0.5
 
 
 def checked(placement: str) -> str:
-    """The placement, if there is one of that name.
+    """The placement itself if it is known, else a ValueError.
 
     >>> checked("cell")
     'cell'
@@ -55,7 +55,7 @@ def spacing(x: np.ndarray) -> float | None:
 
 
 def spans(x: np.ndarray) -> dict[str, Domain]:
-    """The domain that uniform coordinates fill under each placement.
+    """The domain that uniform coordinates would fill, for each placement.
 
     >>> spans(np.array([1.0, 2.0]))["cell"]
     (0.5, 2.5)
@@ -64,10 +64,10 @@ def spans(x: np.ndarray) -> dict[str, Domain]:
 
 
 def readings(x: np.ndarray, domain: Domain | None = None) -> dict[str, Domain]:
-    """The placements that coordinates admit, each with its domain.
+    """The placements that fit the coordinates, each with its domain.
 
-    With a domain: the placements whose nodes are x. Without: those whose ends are multiples of ½ or of π/2.
-    ``periodic`` and ``left`` have the same nodes, so they come together.
+    With a domain: the placements whose nodes on it are x. Without: those whose domain ends at multiples of ½ or of π/2.
+    ``periodic`` and ``left`` have the same nodes, so they always occur together.
 
     >>> readings(np.array([0.125, 0.375, 0.625, 0.875]))
     {'cell': (0.0, 1.0)}

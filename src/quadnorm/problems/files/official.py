@@ -1,4 +1,4 @@
-"""Published files that cannot be generated: what they are called, where they come from, where they are looked for."""
+"""Published files that cannot be generated: their names, where to get them, and where this package looks for them."""
 
 import os
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Release:
-    """Where published files come from, described so that it can be found when a host is gone."""
+    """The origin of published files, described well enough to find them even if a host disappears."""
 
     archive: str
     title: str
@@ -45,7 +45,7 @@ def data_folder() -> Path:
 
 
 def official_file(name: str, folder: str | Path | None = None) -> Path:
-    """The path of a published file; where it is absent, an error that says what to fetch and where to put it."""
+    """The path of a published file; if it is missing, an error says what to download and where to put it."""
     place = Path(folder) if folder is not None else data_folder()
     path = place / name
     if path.exists():

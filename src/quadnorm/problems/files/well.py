@@ -2,7 +2,7 @@
 
 A dataset's axes are trajectory, time, space, component; an axis along which the field does not vary is not stored
 (attributes ``sample_varying``, ``time_varying``, ``dim_varying``). Coordinates are in ``dimensions``, and
-``boundary_conditions`` tells which axes are periodic. Nothing tells whether the nodes of the other axes are cell
+``boundary_conditions`` says which axes are periodic. The files do not say whether the nodes of the other axes are cell
 centres or include the ends: the coordinates decide, or the caller.
 
 Release: "The Well: a Large-Scale Collection of Diverse Physics Simulations for Machine Learning",
@@ -33,7 +33,7 @@ def read_well(
     with opened(path) as file:
         absent = [name for name in ("dimensions", "t0_fields") if name not in file]
         if absent:
-            raise ValueError(f"{path}: no file of the Well, group {absent[0]!r} is missing; it holds {', '.join(file)}")
+            raise ValueError(f"{path}: not a file of the Well: no group {absent[0]!r}; it holds {', '.join(file)}")
         notes = attributes(file)
         names = [str(n) for n in attributes(file["dimensions"]).get("spatial_dims", [])]
         if not names or any(n not in file["dimensions"] for n in names):

@@ -1,4 +1,4 @@
-"""Problems on unstructured meshes: the same solved instance, looked at from the vertices of a random mesh."""
+"""Problems on unstructured meshes: a solved instance is sampled at the vertices of a random mesh."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _MESHES = TensorCache(64 * 2**20)
 
 @dataclass(frozen=True, kw_only=True)
 class MeshProblem(Problem):
-    """A forcing drawn as a sine series, solved once by finite elements; each sample has a mesh of its own.
+    """A forcing drawn as a sine series, solved once by finite elements; each sample has its own mesh.
 
     Resolution n means n² vertices. x is (B, 3 + C_in, n²): the control volume of each vertex (they sum to 1), its two
-    coordinates, then the forcing; y is (B, C_out, n²). A volume of 0 would mean that nothing is there (padding).
+    coordinates, then the forcing; y is (B, C_out, n²). A volume of 0 marks padding.
     """
 
     placement: str = POINTS
@@ -68,7 +68,7 @@ class MeshProblem(Problem):
 
     @property
     def material(self) -> tuple[float, ...]:
-        """What ``stiffness`` is given."""
+        """The material parameters that ``stiffness`` takes."""
         return ()
 
     def vertices(self, index: int, resolution: int, seed: int = 0) -> F64:
@@ -86,8 +86,8 @@ class MeshProblem(Problem):
         return (int(resolution) ** 2,)
 
     def nodes(self, resolution: Resolution) -> tuple[F64, ...]:
-        """Refused: there are no axes."""
-        raise ValueError(f"{self.name} has vertices of its own for each sample and no axes; ask for vertices(index, n)")
+        """A ValueError: a mesh has no axes."""
+        raise ValueError(f"{self.name} has other vertices for each sample, not axes of nodes; use vertices(index, n)")
 
     def _instances(self, indices: Sequence[int], seed: int, workers: int) -> dict[str, Array]:
         count = len(self.inputs) - len(CARRIED)
@@ -102,7 +102,7 @@ class MeshProblem(Problem):
             load = product(product(s, f[i]), np.ascontiguousarray(s.T))
             u[i] = quadratic.solve(type(self).stiffness, self.fine, self.material, load)
 
-        quadratic.factored(type(self).stiffness, self.fine, self.material)  # before threads ask for it all at once
+        quadratic.factored(type(self).stiffness, self.fine, self.material)  # cached before the threads need it
         run([partial(one, i) for i in range(len(indices))], workers)
         return {"f": f, "u": u, "index": np.asarray(indices, np.int64), "seed": np.full(len(indices), seed, np.int64)}
 
@@ -119,7 +119,7 @@ class MeshProblem(Problem):
         return x, y
 
     def _geometry(self, index: int, n: int, seed: int) -> F64:
-        """Volume and coordinates, (3, n²). Kept for a while: a study looks at its test meshes with many models."""
+        """Volume and coordinates, (3, n²). Cached: a study evaluates many models on the same test meshes."""
 
         def make() -> torch.Tensor:
             points = self.vertices(index, n, seed)

@@ -21,8 +21,8 @@ class ElasticityMesh(MeshProblem):
     Solver: scikit-fem, biquadratic elements on 48×48 squares, one sparse LU for all samples, evaluated at the vertices.
     Order 3 observed against a manufactured displacement; quadratic triangles on the random meshes themselves, which
     share neither elements nor assembly, converge to the same field.
-    Cost: about 9 ms to solve on one busy core (after 1 s once); to look at 32² vertices 10 ms, at 64² 50 ms, nearly all
-    of it for the triangulation; 150 KB on disk.
+    Cost: about 9 ms to solve on one busy core (after 1 s once); sampling takes 10 ms at 32² vertices and 50 ms at 64²,
+    nearly all of it for the triangulation; 150 KB on disk.
     Left open by the paper: it names meshes as future work. Chosen: as above.
     """
 

@@ -1,7 +1,7 @@
 """Random triangle meshes of the unit square, and the control volumes of their vertices.
 
-A mesh of size n has n² vertices, 4(n−1) of them on the boundary with the four corners, as an endpoint-inclusive n×n
-grid has; its mean spacing is 1/(n−1). The triangles are Delaunay's.
+A mesh of size n has n² vertices. As on an endpoint-inclusive n×n grid, 4(n−1) of them lie on the boundary, the four
+corners among them; the mean spacing is 1/(n−1). The triangles are Delaunay's.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ F64 = npt.NDArray[np.float64]
 FAMILIES = {
     "uniform": "the nodes of a grid, each moved at random by up to 0.35 of the spacing",
     "random": "inner vertices independent and uniform, boundary vertices as in 'uniform'",
-    "boundary": "a 'uniform' mesh drawn towards the boundary by t ↦ (1−s)·t + s·sin²(πt/2) on both axes",
+    "boundary": "a 'uniform' mesh moved towards the boundary by t ↦ (1−s)·t + s·sin²(πt/2) on both axes",
 }
 _SHIFT = 0.35
 _FLAT = 1e-13  # area of a triangle between collinear boundary vertices, which Delaunay's algorithm may leave
 
 
 def vertices(rng: np.random.Generator, n: int, family: str = "uniform", strength: float = 0.8) -> F64:
-    """n² vertices (n², 2), the k-th being that of node (k // n, k % n) of a grid; ``strength`` is s of 'boundary'.
+    """n² vertices (n², 2); the k-th belongs to node (k // n, k % n) of a grid. ``strength`` is s of 'boundary'.
 
     >>> points = vertices(np.random.default_rng(0), 5)
     >>> points.shape, points[[0, 4, 20, 24]].tolist()
@@ -35,7 +35,7 @@ def vertices(rng: np.random.Generator, n: int, family: str = "uniform", strength
     line = np.arange(n) / (n - 1)
     grid = np.stack(np.meshgrid(line, line, indexing="ij"), -1)  # (n, n, 2)
     shift = rng.uniform(-_SHIFT, _SHIFT, grid.shape) / (n - 1)
-    anywhere = rng.uniform(size=grid.shape)  # drawn for every family: the same stream gives the same boundary
+    anywhere = rng.uniform(size=grid.shape)  # drawn for every family, so that all have the same boundary vertices
     # Boundary vertices move along their side only; corners are on two sides and stay.
     shift[[0, -1], :, 0] = 0
     shift[:, [0, -1], 1] = 0
@@ -44,7 +44,7 @@ def vertices(rng: np.random.Generator, n: int, family: str = "uniform", strength
         points[1:-1, 1:-1] = anywhere[1:-1, 1:-1]
     if family == "boundary":
         points = (1 - strength) * points + strength * np.sin(np.pi / 2 * points) ** 2
-    # sin² has rounded: a side must be exactly straight.
+    # Undo the rounding of sin²: a side must be exactly straight.
     points[0, :, 0] = points[:, 0, 1] = 0.0
     points[-1, :, 0] = points[:, -1, 1] = 1.0
     return points.reshape(-1, 2)

@@ -16,7 +16,7 @@ from quadnorm.problems.parameters import Fine, Range
 from quadnorm.problems.solvers.streamfunction import solve
 
 _WAVES = 4  # cosines of the lid profile
-_SCAN = 2049  # nodes on which the lid's greatest speed is found, whatever the grids
+_SCAN = 2049  # nodes on which the lid's greatest speed is searched, independent of the sampling grid
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Cavity(Problem):
     Restriction: bicubic spline through the fine nodes; g is evaluated exactly.
     Cost: about 0.12 s per sample at 257² on one core (0.03 s at 129²), 0.3 MB on disk.
     Left open by the paper: everything but the name "cavity flow". Chosen: the above. The iteration converges up to
-    Re of about 300; where it does not, that is an error.
+    Re of about 300; without convergence an error is raised.
     """
 
     reynolds: Annotated[float, Range(0, 1e5, above=True)] = 100.0
@@ -91,7 +91,7 @@ def profile(coefficients: Array, x: Array) -> Array:
     [[0.0, 1.0, 0.0]]
     """
     waves = np.cos(np.pi * np.arange(coefficients.shape[1])[:, None] * x)
-    # term by term: a sum by BLAS could depend on the batch
+    # Added term by term: the rounding of a BLAS sum could depend on the batch.
     total = sum(a[:, None] * wave for a, wave in zip(coefficients.T, waves, strict=True))
     result: Array = x**2 * (1 - x) ** 2 * total
     return result

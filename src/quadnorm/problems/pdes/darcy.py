@@ -36,8 +36,8 @@ class Darcy(Problem):
     which overshoots at interfaces (the paper's cross-resolution evaluation names bicubic interpolation).
     Cost: about 50 ms at 421² on one core, 8 of them for the field; 1.6 MB of memory per sample, 0.9 MB on disk.
     Left open by the paper: it uses the released files for its benchmark and does not say how its synthetic Darcy
-    data are drawn. Chosen: the files' law. The release differs in two ways: its coefficient lives on cell centres,
-    and its solution is splined back there, so that it is not zero on the outer ring.
+    data are drawn. Chosen: the law of the released files. The files differ in two ways: their coefficient is given at
+    cell centres, and their solution was interpolated there, so that it is not zero on the outermost nodes.
     """
 
     fine: Fine = 421

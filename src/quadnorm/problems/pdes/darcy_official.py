@@ -26,11 +26,11 @@ class DarcyOfficial(Problem):
     Files: piececonst_r421_N1024_smooth1.mat and …smooth2.mat, MATLAB v5 or v7.3, looked for in ``folder``, or in
     $QUADNORM_DATA, or in the user's data directory. A sample index counts through both files: 0 … 1023 are those of
     smooth1, 1024 … 2047 those of smooth2. ``splits`` names the paper's: 900 for training and 100 for validation from
-    smooth1, 200 for the test from smooth2. Stored data know no seed: it must be 0.
+    smooth1, 200 for the test from smooth2. Stored data have no seed: it must be 0.
     Law: a cosine Gaussian field, covariance ∝ (−Δ+9)^(−2), cut at 0 into 12 and 3.
-    Nodes: the 421 stored nodes of an axis are cell centres (j+½)/421; ``sol`` was splined there from an endpoint grid
-    and is not zero on its outer ring. Any grid taken here includes the first and the last of them, so it is
-    endpoint-inclusive on [0.0012, 0.9988]; it is treated, as in the paper, as endpoint-inclusive on [0, 1].
+    Nodes: the 421 stored nodes of an axis are cell centres (j+½)/421; ``sol`` was interpolated there from an endpoint
+    grid and is not zero on the outermost nodes. Every grid taken from them includes the first and the last node, so it
+    is endpoint-inclusive on [0.0012, 0.9988]; as in the paper, it is treated as endpoint-inclusive on [0, 1].
     Solver: the release's, 5-point scheme; nothing is solved here.
     Restriction: "index" takes the nodes round(linspace(0, 420, n)), which keeps the coefficient two-valued; "bicubic"
     puts a bicubic spline through log coeff and sol, corners aligned, which overshoots at interfaces.
@@ -46,7 +46,7 @@ class DarcyOfficial(Problem):
     inputs: ClassVar[tuple[str, ...]] = ("log coeff",)
     outputs: ClassVar[tuple[str, ...]] = ("sol",)
     views: ClassVar[tuple[str, ...]] = ("placement", "restriction")
-    kept: ClassVar[bool] = False  # the files are on disk already: a second copy in the cache would serve nobody
+    kept: ClassVar[bool] = False  # the files are on disk already: no second copy in the cache
     files: ClassVar[tuple[str, ...]] = ("piececonst_r421_N1024_smooth1.mat", "piececonst_r421_N1024_smooth2.mat")
 
     def __post_init__(self) -> None:
@@ -71,7 +71,7 @@ class DarcyOfficial(Problem):
 
     def _instances(self, indices: Sequence[int], seed: int, workers: int) -> dict[str, Array]:
         if seed != 0:
-            raise ValueError(f"{self.name}: stored samples know no seed, expected 0, got {seed}; choose other indices")
+            raise ValueError(f"{self.name}: stored samples have no seed, expected 0, got {seed}; choose other indices")
         first = official_file(self.files[0], self.folder)
         count = len(read_mat(first))
         wanted = np.asarray(indices)
@@ -110,7 +110,7 @@ def _fields(path: Path, _stamp: int) -> dict[str, Array]:
     """Both fields of a file in float32, which holds 3 and 12 exactly; read again when the file changes."""
     fields = {}
     for name in ("coeff", "sol"):
-        # a new reader each time: the float64 original is let go before the next one is read
+        # A new reader each time: the float64 array is freed before the next one is read.
         fields[name] = read_mat(path, fields=["coeff", "sol"])[name].read().astype(np.float32)
     if not bool((fields["coeff"] > 0).all()):
         raise ValueError(f"{path}: 'coeff' must be positive everywhere, its least value is {fields['coeff'].min():.3g}")

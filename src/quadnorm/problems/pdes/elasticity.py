@@ -23,11 +23,10 @@ class Elasticity(Problem):
     Law: u1 and u2 are independent sine series, û(m,n) = s·ξ·(m²+n²)^(−p/2) / (μπ²(m²+n²)), m, n = 1…32, p = 2, ξ
     standard normal, s as in the Poisson problem; the force follows exactly from the equation.
     Nodes: endpoint-inclusive by default; cell centres and the interior grid (j+1)/(n+1) as variants.
-    Solver: none: the displacement is manufactured. The equation is not diagonal in sin·sin (∂x∂y turns it into
-    cos·cos), so a force drawn as a sine series would need an approximate solve, while the force of a sine-series
-    displacement is a finite sum of sin·sin and cos·cos, exact to rounding at any node. The force is therefore not
-    zero on the boundary, and its law is inherited from that of u. Checked against a scikit-fem solve with quadratic
-    triangles (third order) and by finite differences.
+    Solver: none: the displacement is drawn, and the force computed from it. (A force drawn as a sine series would need
+    an approximate solve, because ∂x∂y turns sin·sin into cos·cos.) The force is a finite sum of sin·sin and cos·cos,
+    exact to rounding at any node. It is therefore not zero on the boundary, and its law follows from that of u. Checked
+    against a scikit-fem solve with quadratic triangles (third order) and by finite differences.
     Cost: about 1.3 ms at 256² on one core.
     Left open by the paper: material, law of the force, which component. Chosen: as above.
     """
@@ -63,7 +62,7 @@ class Elasticity(Problem):
         cross = -(lam + mu) * m * n * np.stack([u2, u1], axis=1)  # −(λ+μ)∂x∂y of sin·sin is −(λ+μ)mnπ² cos·cos
         sx, sy = (sines(self.placement, k, self.modes) for k in shape)
         cx, cy = (cosines(self.placement, k, self.modes, first=1) for k in shape)
-        # The two sums of the force side by side in one product: no second pass over the grid.
+        # Both sums of the force in one product, which saves a second pass over the grid.
         force = product(
             np.concatenate([product(sx, own), product(cx, cross)], axis=-1), np.concatenate([sy, cy], axis=-1).T
         )

@@ -17,13 +17,13 @@ from quadnorm.problems.pdes.sine import SineProblem, wavenumbers
 class Helmholtz(SineProblem):
     """−Δu + k²u = f on [0, 1]², one random k per sample.
 
-    Boundary: u = 0. Input → output: (f, k) → u; k is a constant channel. With k hidden the map f → u is not a
-    function.
+    Boundary: u = 0. Input → output: (f, k) → u; k is a constant channel. Without k, u would not be a function of the
+    input.
     Law: f = Σ c(m,n) sin(mπx) sin(nπy), m, n = 1…32, c = s·ξ·(m²+n²)^(−p/2), p = 2, ξ standard normal; s makes the
     expected mean square of f equal to 1. k uniform on [1, 10], independent of f.
     Nodes: endpoint-inclusive by default; cell centres and the interior grid (j+1)/(n+1) as variants. The paper's sine
-    transform implies the interior grid, and its studies are run on it. Interior grids do not nest; the instances are
-    the same on them all the same.
+    transform implies the interior grid, and its studies are run on it. Interior grids do not nest, but all of them
+    sample the same instances.
     Solver: none, û = f̂ / (π²(m²+n²) + k²), summed at the nodes: exact to rounding, u exactly 0 on boundary nodes.
     Checked against a sparse direct solve of the 5-point scheme (second order).
     Cost: about 0.5 ms at 256² on one core.

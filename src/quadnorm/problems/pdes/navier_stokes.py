@@ -14,7 +14,7 @@ from quadnorm.problems.base import Array, Problem
 from quadnorm.problems.parameters import Range
 from quadnorm.problems.solvers.spectral import Stepper, band_of, evaluate, state_of
 
-_MODES = 42  # wavenumbers of the initial field: the band of 128 points, whatever the solve takes
+_MODES = 42  # largest wavenumber of the initial field: the band of 128 points, also for solves on more points
 _COURANT = 1.7  # stability limit of the time stepping on the imaginary axis, √3
 _HALVINGS = 4  # of the step, for a sample that moves faster than the default step allows
 
@@ -45,7 +45,7 @@ class NavierStokes(Problem):
     start: Annotated[float, Range(0, 1000)] = 2.0
     horizon: Annotated[float, Range(0, 1000, above=True)] = 3.0
     forcing: Annotated[float, Range(-100, 100)] = 0.1
-    points: Annotated[int, Range(3 * _MODES + 1, 4096)] = 128  # coarser grids are sampled, not solved on
+    points: Annotated[int, Range(3 * _MODES + 1, 4096)] = 128  # of the solve; coarser grids sample its result
     dt: Annotated[float, Range(0, 1, above=True)] = 1 / 32
 
     name: ClassVar[str] = "navier-stokes"
@@ -75,7 +75,7 @@ class NavierStokes(Problem):
         initial, force = self.initial(indices, seed), self.force()
 
         def run(i: int) -> tuple[Array, Array, float, int]:
-            # one sample at a time: its arrays stay in a core's cache, and no batch can change its bits
+            # One sample at a time: its arrays stay in a core's cache, and its bits do not depend on the batch.
             state = state_of(initial[i : i + 1], self.points)
             for halvings in range(_HALVINGS + 1):
                 steps = [math.ceil(t * 2**halvings / self.dt - 1e-9) for t in (self.start, self.horizon)]

@@ -20,8 +20,8 @@ class Poisson(SineProblem):
     Law: f = Σ c(m,n) sin(mπx) sin(nπy), m, n = 1…32, c = s·ξ·(m²+n²)^(−p/2), p = 2, ξ standard normal; s makes the
     expected mean square of f equal to 1.
     Nodes: endpoint-inclusive by default; cell centres and the interior grid (j+1)/(n+1) as variants.
-    Solver: none, û = f̂ / (π²(m²+n²)); the series is summed at the nodes, so every grid sees the same f and u to
-    rounding, and u is exactly 0 on boundary nodes. Checked against a sparse direct solve of the 5-point scheme
+    Solver: none, û = f̂ / (π²(m²+n²)); the series is summed at the nodes, so all grids have samples of the same f and u
+    up to rounding, and u is exactly 0 on boundary nodes. Checked against a sparse direct solve of the 5-point scheme
     (second order as the grid is refined).
     Cost: about 0.5 ms at 256² on one core.
     Left open by the paper: how f is drawn, the number of modes, the grid, the scale. Chosen: as above. Its two

@@ -24,12 +24,12 @@ class ReactionDiffusion(SineProblem):
     Solver: none, û = f̂ / (Dπ²(m²+n²) + r), summed at the nodes: exact to rounding, u exactly 0 on boundary nodes.
     Checked against a sparse direct solve of the 5-point scheme (second order).
     Cost: about 0.5 ms at 256² on one core.
-    Left open by the paper: how f is drawn, the number of modes, the grid. Given by it: D and r. Its errors fall
-    from 64² to 128², which matched test sets do not do; here the same instances are seen at both.
+    Left open by the paper: how f is drawn, the number of modes, the grid. It gives D and r. Its errors fall from 64² to
+    128², which does not happen with the same test instances at both grids; here the instances are the same.
     """
 
     diffusion: Positive = 0.05
-    reaction: Nonnegative = 1.0  # negative, the equation may have no solution
+    reaction: Nonnegative = 1.0  # for negative values the equation may have no solution
 
     name: ClassVar[str] = "reaction-diffusion"
 

@@ -1,6 +1,6 @@
 """Problems whose solution operator is diagonal in the sine basis: drawn as a finite series, exact on every grid.
 
-    f(x, y) = Σ c(m,n) sin(mπx) sin(nπy),   c(m,n) = s · ξ(m,n) · (m²+n²)^(−p/2),,  m, n = 1…M,  ξ ~ N(0, 1)
+    f(x, y) = Σ c(m,n) sin(mπx) sin(nπy),   c(m,n) = s · ξ(m,n) · (m²+n²)^(−p/2),  m, n = 1…M,  ξ ~ N(0, 1)
 
 with s such that the mean square of f over the domain is 1 in expectation.
 """
@@ -51,7 +51,7 @@ class SineProblem(Problem):
 
     @abstractmethod
     def _symbol(self, instances: Mapping[str, Array]) -> Array:
-        """What divides f̂ to give û, (M, M) or (B, M, M)."""
+        """The symbol in û = f̂ / symbol, (M, M) or (B, M, M)."""
 
     def _instances(self, indices: Sequence[int], seed: int, workers: int) -> dict[str, Array]:
         amplitude = forcing_amplitudes(self.modes, self.decay)

@@ -34,7 +34,7 @@ class VarCoeff(Problem):
 
     fine: Fine = 257
     modes: Annotated[int, Range(2, 4096)] = 64
-    alpha: Annotated[float, Range(1, 20, above=True)] = 3.0  # at 1 and below the field is no function
+    alpha: Annotated[float, Range(1, 20, above=True)] = 3.0  # for values ≤ 1 the field has no point values
     tau: Positive = 3.0
     sigma: Annotated[float, Range(0, 20)] = 1.0
     tol: Tolerance = 3e-12

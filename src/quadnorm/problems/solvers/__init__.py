@@ -1,1 +1,1 @@
-"""Numerical methods that the problems are solved with."""
+"""Numerical methods for the problems' equations."""

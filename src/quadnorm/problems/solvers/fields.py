@@ -97,7 +97,7 @@ def _weighted(coefficients: F64) -> F64:
 
 
 def _fold(c: F64, n: int) -> F64:
-    """Sum the modes of axis 0 that the n endpoint-inclusive nodes cannot tell apart: (M, …) to (n, …).
+    """Add up the modes of axis 0 that are equal at the n endpoint-inclusive nodes: (M, …) to (n, …).
 
     Mode k and mode 2(n−1)q ± k agree at j/(n−1) for every j.
     """

@@ -75,7 +75,7 @@ def solve_each(
     scaled: bool = False,
     workers: int = 1,
 ) -> Solution:
-    """As :func:`solve`, with the i-th coefficient field made by the worker that solves for it."""
+    """Like :func:`solve`; the i-th coefficient field is made by the worker that solves for it."""
     force = np.broadcast_to(np.asarray(f, np.float64), (count, n, n))
     one = _single(n)
     u = np.empty((count, n, n))
@@ -92,7 +92,7 @@ def solve_each(
 
 @lru_cache(maxsize=4)
 def _single(n: int) -> Callable[[F64, F64, F64, float, bool], tuple[int, float]]:
-    """The solver of one sample on n×n nodes, with its tables made."""
+    """A function that solves one sample on n×n nodes; its tables are computed here."""
     try:
         import scipy.fft  # noqa: F401
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Independent jobs on a few threads: the heavy calls (FFTs, compiled loops, matrix products) release Python's lock."""
+"""Independent jobs on several threads: the heavy calls (FFTs, compiled loops, matrix products) release the GIL."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,8 +1,8 @@
-"""Matrix products in pieces that the BLAS library keeps on the calling thread.
+"""Matrix products in pieces that are so small that the BLAS library computes them on the calling thread.
 
-A threaded BLAS splits even small products over all cores and waits for them by spinning; beside any other load that is
-tens to hundreds of times slower than one thread. The threads here run over samples instead, and a piece's shape
-depends on the operands' alone, so the bits do not depend on the batch.
+A threaded BLAS splits even small products over all cores and waits for them by spinning; on a busy machine that is tens
+to hundreds of times slower than one thread. Here threads are used for different samples instead. The shape of a piece
+depends on the operands' shapes only, so the bits do not depend on the batch.
 """
 
 from typing import Any

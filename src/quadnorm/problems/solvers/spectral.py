@@ -19,7 +19,7 @@ import numpy.typing as npt
 Complex = npt.NDArray[np.complex128]
 Real = npt.NDArray[np.float64]
 
-# Wray's third-order Runge–Kutta for convection; diffusion takes a Crank–Nicolson step of γ + ζ beside each stage.
+# Wray's third-order Runge–Kutta for convection; each stage has a Crank–Nicolson step of length γ + ζ for diffusion.
 _GAMMA = (8 / 15, 5 / 12, 3 / 4)
 _ZETA = (0.0, -17 / 60, -5 / 12)
 
@@ -133,8 +133,8 @@ def state_of(band: Complex, points: int) -> Complex:
 def evaluate(coefficients: Complex, shape: tuple[int, ...]) -> Real:
     """Σ ĉₖ exp(2πi k·x) at the nodes (j₁/n₁, j₂/n₂) of any grid, exactly: (B, 2K+1, K+1) → (B, n₁, n₂).
 
-    Rows are k₁ = −K … K, columns k₂ = 0 … K. On a grid too coarse for the band the modes alias, as they must where a
-    function is read at points: a grid sees what a finer grid sees at the nodes they share.
+    Rows are k₁ = −K … K, columns k₂ = 0 … K. On a grid too coarse for the band the modes alias, as for any function
+    that is sampled at points; at common nodes a coarse and a fine grid have the same values.
     """
     fft = _fft()
     band = coefficients.shape[-1] - 1
@@ -149,7 +149,7 @@ def evaluate(coefficients: Complex, shape: tuple[int, ...]) -> Real:
 
 
 def _fold(values: Complex, k: npt.NDArray[np.int64], n: int, axis: int) -> Complex:
-    """Add up the modes that n points cannot tell apart."""
+    """Add up the modes that are equal at n points."""
     moved = np.moveaxis(values, axis, 0)
     result = np.zeros((n, *moved.shape[1:]), dtype=np.complex128)
     for mode, part in zip(k, moved, strict=True):
@@ -167,5 +167,5 @@ def _fft() -> Any:
 
 
 def _pairs(symbol: Real) -> Real:
-    """A real multiplier for (re, im) pairs: exact products of reals, whose bits no batch can change."""
+    """A real multiplier repeated for (re, im) pairs; products of reals have the same bits in every batch."""
     return np.repeat(symbol, 2, axis=-1)

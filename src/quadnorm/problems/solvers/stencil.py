@@ -1,7 +1,7 @@
-"""The inner loops of the elliptic solver, twice: with numba (extra ``fast``) and with numpy alone.
+"""The inner loops of the elliptic solver, in two forms: with numba (extra ``fast``) and with numpy alone.
 
-Grid functions of the n×n endpoint-inclusive grid are (n, n) with a zero boundary ring where neighbours are read, and
-(m, m), m = n−2, where only interior values matter. Lengths are in units of the spacing, so h² is nowhere below.
+Functions on the n×n endpoint-inclusive grid are (n, n) arrays with zeros on the boundary where neighbours are needed,
+and (m, m), m = n−2, where only interior values matter. Lengths are in units of the spacing, so h² does not appear.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ F32 = npt.NDArray[np.float32]
 
 
 class Kernels(Protocol):
-    """What a conjugate gradient iteration is made of, each fused into one pass over the arrays."""
+    """The parts of a conjugate gradient iteration, each in one pass over the arrays."""
 
     def direct(self, p: F32, z: F32, beta: float, a: F32, r: F32, q: F32) -> tuple[float, float]:
         """Direction p ← z + βp, q ← Ap; returns p·q and p·r."""
@@ -56,7 +56,7 @@ def apply(a: npt.NDArray[Any], u: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 class NumpyKernels:
-    """The plain form."""
+    """The kernels with numpy alone."""
 
     def direct(self, p: F32, z: F32, beta: float, a: F32, r: F32, q: F32) -> tuple[float, float]:
         inner = p[1:-1, 1:-1]
@@ -101,7 +101,7 @@ def _dot(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> float:
 
 
 def kernels() -> Kernels:
-    """The compiled kernels if numba is installed (extra ``fast``), the plain ones if not."""
+    """The compiled kernels if numba is installed (extra ``fast``), else the numpy kernels."""
     try:
         from quadnorm.problems.solvers import stencil_numba
     except ImportError:

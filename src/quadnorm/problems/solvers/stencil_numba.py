@@ -1,7 +1,7 @@
-"""Compiled form of :mod:`quadnorm.problems.solvers.stencil`: same meanings, one pass each, the GIL released.
+"""Compiled form of the functions in :mod:`quadnorm.problems.solvers.stencil`; they release the GIL.
 
-One sample at a time per thread: its arrays stay in the cache, and its bits cannot depend on its neighbours. Sums run in
-single precision along a row and in double precision over the rows.
+Each thread works on one sample at a time: its arrays stay in the cache, and its bits do not depend on other samples.
+Sums run in single precision along a row and in double precision over the rows.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ def direct(p: Any, z: Any, beta: float, a: Any, r: Any, q: Any) -> tuple[float, 
     for j in range(m):
         p[1, j + 1] = z[0, j] + b * p[1, j + 1]
     for i in range(m):
-        if i + 1 < m:  # the row below must be new before this row reads it
+        if i + 1 < m:  # the next row must be updated before this row reads it
             for j in range(m):
                 p[i + 2, j + 1] = z[i + 1, j] + b * p[i + 2, j + 1]
         s = f32(0.0)

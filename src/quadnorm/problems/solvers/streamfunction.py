@@ -23,12 +23,12 @@ import numpy.typing as npt
 
 Real = npt.NDArray[np.float64]
 
-_HISTORY = 15  # iterates that Anderson's combination sees
+_HISTORY = 15  # iterates that Anderson's method combines
 
 
 @dataclass(frozen=True)
 class Flow:
-    """ψ on all nodes (N+1, N+1), and how it was found."""
+    """ψ on all nodes (N+1, N+1), and the record of its iteration."""
 
     psi: Real
     iterations: int
@@ -54,7 +54,7 @@ def solve(
         viscosity: ν; with unit speed and side, 1/Re.
         source: s on the inner nodes (N−1, N−1), the curl of a body force; default none.
         tol: relative change of ψ between two iterations at which to stop.
-        iterations: most iterations; more are an error, as no steady flow was found.
+        iterations: largest number of iterations; an error if the flow has not converged by then.
     """
     n = len(lid) - 1
     stokes = _stokes(n)
@@ -118,8 +118,8 @@ def minus_laplacian(values: Real) -> Real:
 class _Stokes:
     """The exact inverse of the discrete Stokes problem on one grid.
 
-    Sines of odd and even number do not mix: sums and differences of opposite walls split everything into four blocks.
-    No BLAS: its sums depend on the threads it takes, and a sample's bits must not.
+    Sines of odd and even number do not mix: sums and differences of opposite walls split the system into four blocks.
+    BLAS is not used: its sums depend on the number of threads, and a sample's bits must not.
     """
 
     def __init__(self, n: int) -> None:
@@ -201,7 +201,7 @@ class _Anderson:
         self.gram = gram = gram[-_HISTORY:, -_HISTORY:]
         if len(gram) == 1:
             return image
-        # differences to the last residual, each scaled to length one
+        # Differences from the last residual, each scaled to length one.
         d = gram[:-1, :-1] - gram[:-1, -1:] - gram[-1:, :-1] + gram[-1, -1]
         scale = 1 / np.sqrt(np.maximum(np.diag(d), np.finfo(float).tiny))
         right = (gram[:-1, -1] - gram[-1, -1]) * scale

@@ -1,4 +1,4 @@
-"""Problems whose samples lie on disk: each set of instances at the grids it was stored on."""
+"""Problems whose samples are stored on disk, each set of instances at one or several grids."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Store:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredProblem(Problem):
-    """Base of problems that are read, not made: no seed, no cache, and no grids but the stored ones.
+    """Base class of problems that are read from files: no seed, no cache, only the stored grids and their subgrids.
 
     A set ("train", "val", "test") is a list of stores: the same instances at several resolutions. Sample indices count
-    through the sets in that order, so that index 0 is the first training sample. A grid that is not stored is taken
-    from the coarsest stored grid that contains its nodes.
+    through the sets in that order, so that index 0 is the first training sample. Samples at a grid that is not stored
+    are selected from the coarsest stored grid that contains its nodes.
     """
 
     views: ClassVar[tuple[str, ...]] = ()
@@ -54,7 +54,7 @@ class StoredProblem(Problem):
 
     def _instances(self, indices: Sequence[int], seed: int, workers: int) -> dict[str, Array]:
         if seed != 0:
-            raise ValueError(f"{self.name}: stored samples know no seed, expected 0, got {seed}; choose other indices")
+            raise ValueError(f"{self.name}: stored samples have no seed, expected 0, got {seed}; choose other indices")
         total = max(s.stop for s in self.splits.values())
         if max(indices) >= total:
             held = ", ".join(f"{len(s)} {name} samples" for name, s in self.splits.items())
@@ -101,7 +101,7 @@ class StoredProblem(Problem):
         workers: int = 1,
         progress: Any = None,
     ) -> list[tuple[Tensor, Tensor]]:
-        """As ``sample_many``: the files are on disk already, a second copy in the cache would serve nobody."""
+        """The same as ``sample_many``: the files are on disk already and need no copy in the cache."""
         wanted = self.indices(indices)
         pairs = self.sample_many(wanted, resolutions, seed, dtype=dtype, workers=workers)
         if progress is not None:

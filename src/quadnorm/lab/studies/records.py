@@ -19,14 +19,18 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quadnorm._files import DamagedError, read_sealed, sealed, set_aside, write_atomic
 from quadnorm._text import printable_values
 from quadnorm.lab.studies.pictures import sound_picture
 from quadnorm.lab.studies.study import Run, Study, Way
+
+if TYPE_CHECKING:
+    from quadnorm.training import TrainConfig
 
 FORMAT = 2
 log = logging.getLogger("quadnorm")
@@ -42,6 +46,13 @@ class Task:
     grids: tuple[int, ...]
     epochs: int
     pictured: bool = False
+
+    @cached_property
+    def settings(self) -> TrainConfig:
+        """The config, validated when it is first asked for; it goes with the task when that is sent."""
+        from quadnorm.training import read_config
+
+        return read_config(self.config)
 
     @property
     def pictures(self) -> list[tuple[Way, int]]:

@@ -1,0 +1,154 @@
+"""One task of a study, from its config to its record: train or resume, evaluate, keep pictures, write."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quadnorm._files import DamagedError, remove_leftovers, set_aside
+from quadnorm.lab.studies.records import (
+    FORMAT,
+    Task,
+    evaluation_file,
+    folder_of,
+    missing,
+    read_or_set_aside,
+    unpictured,
+    write_evaluation,
+    write_record,
+)
+from quadnorm.training.files.folder import BEST, LAST, claimed, forget
+
+log = logging.getLogger("quadnorm")
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from quadnorm.training import TrainConfig
+    from quadnorm.training.files.saved import Saved
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """How training ended: ``done`` with a model and the hash of its weights, or ``diverged`` and the ``text`` why."""
+
+    status: str
+    text: str
+    weights: str
+    model: nn.Module | None
+
+
+def execute(task: Task, *, root: Path) -> dict[str, Any]:
+    """Train, evaluate and record one task; the work that executors carry out, safe to repeat after any kill."""
+    from quadnorm.training.run import torch_threads
+
+    folder = folder_of(root, task)
+    with torch_threads(task.settings.threads):  # evaluations too: their last bits depend on it
+        began = time.monotonic()
+        record = read_or_set_aside(folder / "record.json")
+        trained = _trained(task.settings, folder, record)
+        (folder / "evaluations").mkdir(parents=True, exist_ok=True)
+        for place in (folder, *filter(Path.is_dir, folder.iterdir())):  # training that had ended does not look for them
+            remove_leftovers(place)
+        _evaluate(task, trained, folder)
+        _keep_pictures(task, trained, folder)
+        if record is None or record["weights"] != trained.weights:
+            write_record(folder, _record(task, trained, time.monotonic() - began))
+            (folder / LAST).unlink(missing_ok=True)  # the optimiser's state has served its purpose
+    return {"status": trained.status, "text": trained.text}
+
+
+def _trained(config: TrainConfig, folder: Path, record: dict[str, Any] | None) -> _Trained:
+    """The run's model; without a record it is trained first, or resumed. A recorded divergence is not tried again."""
+    from quadnorm.training import NonFiniteError
+
+    if record is not None and record["status"] != "done":
+        return _Trained(record["status"], record["text"], "diverged", None)
+    try:
+        saved = _best(config, folder, again=record is None)
+    except NonFiniteError as error:  # a result too: this norm cannot be trained this way
+        return _Trained("diverged", str(error), "diverged", None)
+    return _Trained("done", "" if record is None else record["text"], saved.weights, saved.model().eval())
+
+
+def _best(config: TrainConfig, folder: Path, again: bool) -> Saved:
+    """The best weights of a run, which is trained or resumed if ``again``, and in any case if they are damaged."""
+    from quadnorm.training import train
+    from quadnorm.training.files.saved import Saved
+
+    if again:
+        train(config, folder, progress=False)
+    try:
+        return Saved(folder / BEST)
+    except (DamagedError, FileNotFoundError) as error:
+        log.warning("%s; the run is trained again", error)
+    with claimed(folder):
+        if (folder / BEST).exists():
+            set_aside(folder / BEST)
+        forget(folder)
+    train(config, folder, progress=False)
+    return Saved(folder / BEST)
+
+
+def _evaluate(task: Task, trained: _Trained, folder: Path) -> None:
+    """Write the errors of every way and grid that the run lacks; a run that diverged has none to show."""
+    from quadnorm.lab.studies.evaluate import errors_of
+
+    nothing = [None] * task.settings.samples.test
+    for way, grid in missing(folder, task, trained.weights):
+        read_or_set_aside(evaluation_file(folder, way.name, grid))
+        errors: dict[str, Any] = {"plain": nothing, "weighted": nothing}
+        if trained.model is not None:
+            errors = errors_of(trained.model, task.settings, way, grid)
+        write_evaluation(folder, way.name, grid, trained.weights, errors)
+
+
+def _keep_pictures(task: Task, trained: _Trained, folder: Path) -> None:
+    """Write the fields and the audit that figures need of this run, as far as they are missing."""
+    from quadnorm.lab.studies.pictures import keep_audit, keep_picture, sound_audit
+
+    if trained.model is None:
+        return
+    for way, grid in unpictured(folder, task, trained.weights):
+        keep_picture(trained.model, task.settings, way, grid, folder, trained.weights)
+    if task.pictured and not sound_audit(folder, trained.weights):
+        keep_audit(trained.model, task.settings, task.grids, folder, trained.weights)
+
+
+def _record(task: Task, trained: _Trained, seconds: float) -> dict[str, Any]:
+    """What ``record.json`` holds: what was run, by which code, on which data, and how it ended."""
+    from quadnorm.training import NUMERICS, environment
+
+    return {
+        "format": FORMAT,
+        "key": task.key,
+        "status": trained.status,
+        "text": trained.text,
+        "weights": trained.weights,
+        "config": task.settings.model_dump(mode="json"),
+        "numerics": NUMERICS,
+        "data": _data_version(task.settings),
+        "seconds": seconds,
+        "environment": environment(),
+        **({} if trained.model is None else facts_of(trained.model)),
+    }
+
+
+def facts_of(model: nn.Module) -> dict[str, Any]:
+    """What a record keeps of the model that ran: its parameters, complex ones counted once, and every learned α."""
+    from quadnorm.norms import BlendQuadNorm
+
+    blends = {name: m for name, m in model.named_modules() if isinstance(m, BlendQuadNorm)}
+    learned = {name: m.alpha for name, m in blends.items() if m.alpha_logit is not None}
+    return {"parameters": sum(p.numel() for p in model.parameters()), **({"alpha": learned} if learned else {})}
+
+
+def _data_version(config: TrainConfig) -> str:
+    """A hash of the problem, its parameters and its version."""
+    from quadnorm.problems.cache import folder
+    from quadnorm.training.data import problem_of
+
+    return folder(problem_of(config)).name

@@ -12,8 +12,8 @@ from quadnorm.operators.galerkin import GalerkinAttention
 from quadnorm.operators.transolver import SliceAttention
 from quadnorm.parallel import given, measure
 from quadnorm.parallel.collectives import spread, total
+from quadnorm.parallel.formula import accumulator
 from quadnorm.parallel.split import Split
-from quadnorm.parallel.statistics import accumulator
 
 
 class GalerkinAttentionOnShards(GalerkinAttention):

@@ -16,8 +16,8 @@ from quadnorm.operators.samples import Samples
 from quadnorm.operators.transolver import Transolver, TransolverBlock
 from quadnorm.parallel import given, measure
 from quadnorm.parallel.collectives import spread, total
+from quadnorm.parallel.formula import accumulator
 from quadnorm.parallel.split import Split
-from quadnorm.parallel.statistics import accumulator
 
 
 class FNOOnShards(FNO):

@@ -106,10 +106,10 @@ def test_compiled_and_plain_kernels_agree(monkeypatch):
     compiled = pcg.solve(a, f)
     monkeypatch.setitem(sys.modules, "quadnorm.problems.solvers.stencil_numba", None)  # as if numba were not installed
     monkeypatch.delattr("quadnorm.problems.solvers.stencil_numba", raising=False)
-    pcg._single.cache_clear()
+    pcg._tables.cache_clear()
     assert isinstance(kernels(), NumpyKernels)
     plain = pcg.solve(a, f)
-    pcg._single.cache_clear()
+    pcg._tables.cache_clear()
     assert np.abs(compiled.u - plain.u).max() < 1e-11 * np.abs(plain.u).max()
     assert np.abs(compiled.iterations - plain.iterations).max() <= 1
     assert plain.residual.max() < 1e-11
@@ -190,6 +190,6 @@ def test_smallest_grids():
 
 def test_missing_scipy_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.fft", None)
-    pcg._single.cache_clear()
+    pcg._tables.cache_clear()
     with pytest.raises(ImportError, match=r"pip install 'quadnorm\[bench\]'"):
         pcg.solve(np.ones((1, 5, 5)))

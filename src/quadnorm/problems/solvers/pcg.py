@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quadnorm.problems.solvers.pool import run
-from quadnorm.problems.solvers.stencil import F64, Kernels, inverse_pivots, kernels
+from quadnorm.problems.solvers.stencil import F32, F64, Kernels, inverse_pivots, kernels
 
 MAX_ITERATIONS = 500
 _REFRESH = 1e-3
@@ -77,81 +77,94 @@ def solve_each(
 ) -> Solution:
     """Like :func:`solve`; the i-th coefficient field is made by the worker that solves for it."""
     force = np.broadcast_to(np.asarray(f, np.float64), (count, n, n))
-    one = _single(n)
+    _tables(n)  # made once, before workers ask for them
     u = np.empty((count, n, n))
     iterations = np.empty(count, np.int64)
     residual = np.empty(count)
 
     def work(i: int) -> None:
         a = np.ascontiguousarray(coefficient(i), np.float64)
-        iterations[i], residual[i] = one(a, force[i], u[i], tol, scaled)
+        iterations[i], residual[i] = _solve_one(a, force[i], u[i], tol, scaled)
 
     run([partial(work, i) for i in range(count)], workers)
     return Solution(u, iterations, residual)
 
 
 @lru_cache(maxsize=4)
-def _single(n: int) -> Callable[[F64, F64, F64, float, bool], tuple[int, float]]:
-    """A function that solves one sample on n×n nodes; its tables are computed here."""
+def _tables(n: int) -> tuple[Kernels, F32]:
+    """The kernels, and the pivots of the preconditioner on n×n nodes."""
     try:
         import scipy.fft  # noqa: F401
     except ImportError as error:
         raise ImportError("the elliptic solver needs scipy: pip install 'quadnorm[bench]'") from error
-    k: Kernels = kernels()
-    m = n - 2
-    pivots = inverse_pivots(m)
+    return kernels(), inverse_pivots(n - 2)
 
-    def one(a: F64, force: F64, u: F64, tol: float, scaled: bool) -> tuple[int, float]:
-        u[...] = 0.0
-        f = force[1:-1, 1:-1] / (n - 1) ** 2
-        largest = float(np.abs(f).max())
-        if not np.isfinite(largest):
-            raise ValueError("f holds NaN or infinite values; expected finite numbers")
-        if largest == 0.0:
-            return 0, 0.0
-        # Brought near 1 by a power of two, which is exact: squares must neither underflow nor overflow.
-        unit = 2.0 ** np.round(np.log2(largest))
-        f /= unit
-        size = float(np.einsum("ij,ij->", f, f))
-        coefficient = a.astype(np.float32)
-        s = 1 / np.sqrt(coefficient[1:-1, 1:-1]) if scaled else None
-        step, p = np.zeros((n, n)), np.zeros((n, n), np.float32)
-        r, q = f.astype(np.float32), np.zeros((m, m), np.float32)
-        low = r.copy()
-        rz, alpha, count, fresh = 0.0, 0.0, 0, True
-        true, target = size, tol * tol * size
-        while true > target:
-            if count == MAX_ITERATIONS:
-                raise RuntimeError(
-                    f"no convergence in {count} iterations on {n}×{n} nodes (residual {np.sqrt(true / size):.1e}, "
-                    f"wanted {tol:.1e}, max a / min a = {a.max() / a.min():.1e}); raise tol or lower the contrast"
-                )
-            if s is not None:
-                low *= s
-            z = k.precondition(low, pivots)
-            if s is not None:
-                z *= s
-            zr, zq = k.products(z, r, q)
-            beta = 0.0 if fresh else -alpha * zq / rz  # Polak–Ribière: z·(r − r_old) = −α z·q
-            rz = zr
-            pq, pr = k.direct(p, z, beta, coefficient, r, q)
-            alpha = pr / pq  # not z·r/p·q: a refreshed residual is not quite orthogonal to the last direction
-            rr = k.advance(step, p, r, q, alpha, low)
-            count += 1
-            fresh = False
-            if not rr > max(_REFRESH**2 * true, target):  # also when it is not a number
-                u += step
-                step[...] = 0.0
-                true, scale = k.residual(u, f, a, r, low)
-                # If rounding has taken over, the new residual knows nothing of the old directions.
-                fresh = not true < 2 * rr < 4 * true
-                if not np.isfinite(true):
-                    raise RuntimeError(
-                        f"the iteration broke down after {count} steps on {n}×{n} nodes; lower the contrast"
-                    )
-                # Below this, the residual is the rounding of u itself; no solver can ask for less.
-                target = max(tol * tol * size, _ROUNDING**2 * scale)
-        u *= unit
-        return count, float(np.sqrt(true / size))
 
-    return one
+def _solve_one(a: F64, force: F64, u: F64, tol: float, scaled: bool) -> tuple[int, float]:
+    """Write the solution of one sample into u (n, n); returns the iterations and the relative residual."""
+    u[...] = 0.0
+    f = force[1:-1, 1:-1] / (len(a) - 1) ** 2
+    largest = float(np.abs(f).max())
+    if not np.isfinite(largest):
+        raise ValueError("f holds NaN or infinite values; expected finite numbers")
+    if largest == 0.0:
+        return 0, 0.0
+    # Brought near 1 by a power of two, which is exact: squares must neither underflow nor overflow.
+    unit = 2.0 ** np.round(np.log2(largest))
+    f /= unit
+    count, residual = _iterate(a, f, u, tol, scaled)
+    u *= unit
+    return count, residual
+
+
+def _iterate(a: F64, f: F64, u: F64, tol: float, scaled: bool) -> tuple[int, float]:
+    """Conjugate gradients from u = 0, for f of about 1 in the interior."""
+    k, pivots = _tables(len(a))
+    size = float(np.einsum("ij,ij->", f, f))
+    coefficient = a.astype(np.float32)
+    s = 1 / np.sqrt(coefficient[1:-1, 1:-1]) if scaled else None
+    step, p = np.zeros(a.shape), np.zeros(a.shape, np.float32)
+    r, q = f.astype(np.float32), np.zeros(f.shape, np.float32)
+    low = r.copy()
+    rz, alpha, count, fresh = 0.0, 0.0, 0, True
+    true, target = size, tol * tol * size
+    while true > target:
+        if count == MAX_ITERATIONS:
+            raise _no_convergence(a, np.sqrt(true / size), tol)
+        if s is not None:
+            low *= s
+        z = k.precondition(low, pivots)
+        if s is not None:
+            z *= s
+        zr, zq = k.products(z, r, q)
+        beta = 0.0 if fresh else -alpha * zq / rz  # Polak–Ribière: z·(r − r_old) = −α z·q
+        rz = zr
+        pq, pr = k.direct(p, z, beta, coefficient, r, q)
+        alpha = pr / pq  # not z·r/p·q: a refreshed residual is not quite orthogonal to the last direction
+        rr = k.advance(step, p, r, q, alpha, low)
+        count += 1
+        fresh = False
+        if not rr > max(_REFRESH**2 * true, target):  # also when it is not a number
+            u += step
+            step[...] = 0.0
+            true, scale = k.residual(u, f, a, r, low)
+            # If rounding has taken over, the new residual knows nothing of the old directions.
+            fresh = not true < 2 * rr < 4 * true
+            if not np.isfinite(true):
+                raise _breakdown(a, count)
+            # Below this, the residual is the rounding of u itself; no solver can ask for less.
+            target = max(tol * tol * size, _ROUNDING**2 * scale)
+    return count, float(np.sqrt(true / size))
+
+
+def _no_convergence(a: F64, residual: float, tol: float) -> RuntimeError:
+    n = len(a)
+    return RuntimeError(
+        f"no convergence in {MAX_ITERATIONS} iterations on {n}×{n} nodes (residual {residual:.1e}, wanted {tol:.1e}, "
+        f"max a / min a = {a.max() / a.min():.1e}); raise tol or lower the contrast"
+    )
+
+
+def _breakdown(a: F64, count: int) -> RuntimeError:
+    n = len(a)
+    return RuntimeError(f"the iteration broke down after {count} steps on {n}×{n} nodes; lower the contrast")

@@ -57,32 +57,12 @@ def audit(
 ) -> None:
     """Show which modules of a model depend on the resolution, by how much, why, and what helps."""
     from quadnorm import audit as look
-    from quadnorm.problems import problem
-    from quadnorm.problems.points import POINTS
-    from quadnorm.training import load_model
-    from quadnorm.training.data import problem_of, settled
 
-    resolution = [*(resolution or []), *(more or [])]
-    if names_file(model):
-        p, subject = problem(data, **parameters(param)), _from_file(model)
-        indices = range(samples)
-        grids = [grid(r) for r in resolution]
-    else:
-        subject, config = load_model(model)
-        p = problem_of(config)
-        indices = settled(config, p).samples.indices("test")[:samples]
-        grids = [grid(r) for r in resolution] or [config.resolutions.train[0]]
-    if p.placement == POINTS:
-        raise ValueError(
-            f"{p.name} has its samples on meshes, and an audit compares grids; for a model's errors on other meshes: "
-            f"quadnorm eval RUN -p mesh=boundary"
-        )
-    if len(grids) < 2:
-        raise ValueError("an audit compares grids: give the training resolution and at least one more, -r 33 65 129")
-    inputs = _Inputs(p, indices)
+    grids = [grid(r) for r in [*(resolution or []), *(more or [])]]
+    subject, inputs, grids = _subject(model, grids, data, param, samples)
     _check_output(model, subject, inputs, grids[0])
     with _naming(model, inputs):
-        result = look(subject, inputs, grids, placement=p.placement)
+        result = look(subject, inputs, grids, placement=inputs.problem.placement)
     modules = [{"name": r.name or "(model)", **{c: getattr(r, c) for c in COLUMNS}} for r in result.rows]
     if as_json and not as_csv:
         print(dumps({"modules": modules, **{part: getattr(result, part) for part in PARTS}}))
@@ -92,8 +72,35 @@ def audit(
         write_atomic(out, result.html(), "the audit")
         print(printable(f"written to {out}"), file=sys.stderr)
     if not (as_json or as_csv or names_file(model)) and result.recommendation.startswith("anchor"):
-        first = "x".join(map(str, p.shape(grids[0])))
+        first = "x".join(map(str, inputs.problem.shape(grids[0])))
         say(f"  as a command: quadnorm anchor {model} --resolution {first} -o OUT")
+
+
+def _subject(
+    model: str, grids: list[Any], data: str, param: list[str] | None, samples: int
+) -> "tuple[Any, _Inputs, list[Any]]":
+    """The model to audit, its inputs and the grids, of which a run knows its training grid."""
+    from quadnorm.problems import problem
+    from quadnorm.problems.points import POINTS
+    from quadnorm.training import load_model
+    from quadnorm.training.data import problem_of, settled
+
+    if names_file(model):
+        p, subject = problem(data, **parameters(param)), _from_file(model)
+        indices = range(samples)
+    else:
+        subject, config = load_model(model)
+        p = problem_of(config)
+        indices = settled(config, p).samples.indices("test")[:samples]
+        grids = grids or [config.resolutions.train[0]]
+    if p.placement == POINTS:
+        raise ValueError(
+            f"{p.name} has its samples on meshes, and an audit compares grids; for a model's errors on other meshes: "
+            f"quadnorm eval RUN -p mesh=boundary"
+        )
+    if len(grids) < 2:
+        raise ValueError("an audit compares grids: give the training resolution and at least one more, -r 33 65 129")
+    return subject, _Inputs(p, indices), grids
 
 
 class _Inputs:

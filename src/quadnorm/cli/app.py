@@ -14,7 +14,7 @@ import typer
 
 from quadnorm._extras import advised, missing_module
 from quadnorm._text import one_line, printable
-from quadnorm.cli import adapt, advise, bench, data, doctor, report, study, theory, train
+from quadnorm.cli import adapt, advise, bench, data, doctor, evaluate, report, study, theory, train
 from quadnorm.cli.levels import set_level
 from quadnorm.cli.terminal import prepare_streams
 
@@ -28,7 +28,7 @@ app = typer.Typer(
 app.add_typer(study.app, name="study")
 app.add_typer(data.app, name="data")
 app.command(name="train")(train.train)
-app.command(name="eval")(train.evaluate)
+app.command(name="eval")(evaluate.evaluate)
 app.command(name="audit")(adapt.audit)
 app.command(name="anchor")(adapt.anchor)
 app.command(name="report")(report.report)

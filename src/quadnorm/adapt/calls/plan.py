@@ -95,20 +95,45 @@ def make_plan(
             "model afterwards, or use quadnorm.at_native"
         )
     base = _run(model, at(native), opaque)
-    others: list[WatchedRun] = []
+    refined, others = _refined_runs(model, at, native, placements, opaque)
+    _check_order(base, others)
+    padded = padded_axes(base, others, native, refined)
+    calls = tuple(
+        _call(seen, [r.calls[k] for r in others], native, refined, placements, padded)
+        for k, seen in enumerate(base.calls)
+    )
+    origins: dict[tuple[int, int], int] = {}
+    for call in calls:
+        for key, origin in origin_after(call, origins).items():
+            origins.setdefault(key, origin)
+    outputs = tuple(
+        tuple(form(native, refined, n, [tuple(o)[axis] for o in moved], padded) for axis, n in enumerate(shape))
+        for shape, *moved in zip(*([tuple(t.shape) for t in tensors(r.output)] for r in (base, *others)), strict=True)
+    )
+    jumps = any(_jumps(t, f, placements) for s, c in zip(base.calls, calls, strict=True) for t, f in _fields(s, c))
+    return CallPlan(native, placements, calls, outputs, origins, jumps), base
+
+
+def _refined_runs(
+    model: nn.Module,
+    at: Callable[[Shape], Arguments],
+    native: Shape,
+    placements: tuple[str, ...],
+    opaque: frozenset[str],
+) -> tuple[Shape, list[WatchedRun]]:
+    """For each axis the first refinement that the model runs on, and that run; the other axes stay as they are."""
     refined: list[int] = []
+    runs: list[WatchedRun] = []
     for k, n in enumerate(native):
         errors = []
         for m in refinements(placements[k], n):
             shape = (*native[:k], m, *native[k + 1 :])
             try:
-                run = _run(model, at(shape), opaque)
+                runs.append(_run(model, at(shape), opaque))
             except Exception as error:
-                errors.append(
-                    f"on {'×'.join(map(str, shape))}: {str(error).splitlines()[0] if str(error) else error!r}"
-                )
+                why = str(error).splitlines()[0] if str(error) else repr(error)
+                errors.append(f"on {'×'.join(map(str, shape))}: {why}")
                 continue
-            others.append(run)
             refined.append(m)
             break
         else:
@@ -116,21 +141,7 @@ def make_plan(
                 f"the model runs on {'×'.join(map(str, native))} but not on other grids ({'; '.join(errors)}); "
                 "quadnorm.at_native runs it at its training grid always"
             )
-    _check_order(base, others)
-    padded = padded_axes(base, others, native, tuple(refined))
-    calls = []
-    for k, seen in enumerate(base.calls):
-        calls.append(_call(seen, [r.calls[k] for r in others], native, tuple(refined), placements, padded))
-    origins: dict[tuple[int, int], int] = {}
-    for call in calls:
-        for key, origin in origin_after(call, origins).items():
-            origins.setdefault(key, origin)
-    outputs = tuple(
-        tuple(form(native, tuple(refined), n, [tuple(o)[axis] for o in moved], padded) for axis, n in enumerate(shape))
-        for shape, *moved in zip(*([tuple(t.shape) for t in tensors(r.output)] for r in (base, *others)), strict=True)
-    )
-    jumps = any(_jumps(t, f, placements) for s, c in zip(base.calls, calls, strict=True) for t, f in _fields(s, c))
-    return CallPlan(native, placements, tuple(calls), outputs, origins, jumps), base
+    return tuple(refined), runs
 
 
 def _run(model: nn.Module, arguments: Arguments, opaque: frozenset[str]) -> WatchedRun:

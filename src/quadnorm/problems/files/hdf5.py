@@ -183,14 +183,9 @@ def read_hdf5(
     with opened(path) as file:
         present, notes = datasets(file), attributes(file)
         measured_in = {name: units(file[name]) for name in present}
-    coordinates: dict[str, np.ndarray] = {}
-    for letter in SPACE:
-        for name in (letter, f"{letter}-coordinate", f"grid/{letter}", f"coordinates/{letter}"):
-            if name in present and len(present[name]) == 1 and name not in (fields or ()):
-                with opened(path) as file:
-                    coordinates[letter] = coordinate(file, name)
-                del present[name]
-                break
+        named = _coordinate_names(present, fields or ())
+        coordinates = {letter: coordinate(file, name) for letter, name in named.items()}
+    present = {name: shape for name, shape in present.items() if name not in named.values()}
     likely = [name for name, shape in present.items() if name in (axes or ()) or dim + 1 <= len(shape) <= dim + 2]
     chosen = {
         name: Field(
@@ -205,3 +200,14 @@ def read_hdf5(
     }
     asked = Asked(placement, domain, ignore_coordinates)
     return assemble(path, "hdf5", chosen, asked, coordinates, notes.get("placement"), attributes=notes)
+
+
+def _coordinate_names(present: Mapping[str, Sequence[int]], fields: Sequence[str]) -> dict[str, str]:
+    """The 1-D datasets that hold coordinates, by the axis' letter; a field that was asked for is none."""
+    named: dict[str, str] = {}
+    for letter in SPACE:
+        for name in (letter, f"{letter}-coordinate", f"grid/{letter}", f"coordinates/{letter}"):
+            if name in present and len(present[name]) == 1 and name not in fields:
+                named[letter] = name
+                break
+    return named

@@ -1,0 +1,115 @@
+"""``quadnorm eval``."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from quadnorm._files import write_atomic
+from quadnorm.cli.options import Csv, Json, grid, parameters
+from quadnorm.cli.terminal import rows_as, table
+
+if TYPE_CHECKING:
+    from quadnorm.training.evaluation import Errors
+
+Split = Literal["train", "val", "test"]
+
+
+def evaluate(
+    checkpoint: Annotated[Path, typer.Argument(help="A run's folder or a .safetensors file.")],
+    resolution: Annotated[
+        list[str] | None,
+        typer.Option("--resolution", "-r", help="Samples per axis, 65 or 65x129; several may follow, or repeat it."),
+    ] = None,
+    more: Annotated[
+        list[str] | None, typer.Argument(help="Further resolutions; under torchrun also parallel.space=2.")
+    ] = None,
+    how: Annotated[
+        str, typer.Option(help="Ways to use the model there: as-trained,anchored,extended,native or all.")
+    ] = "as-trained",
+    sampling: Annotated[
+        str,
+        typer.Option(
+            "--samples",
+            help="How samples get to the new grid: exact (the solved instances, sampled there), index or bicubic.",
+        ),
+    ] = "exact",
+    source: Annotated[str | None, typer.Option(help="For index and bicubic: the grid that samples come from.")] = None,
+    split: Annotated[Split, typer.Option(help="Which set of samples.")] = "test",
+    which: Annotated[str, typer.Option(help="Which weights of the run: best or last.")] = "best",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write every sample's error as JSON.")] = None,
+    param: Annotated[
+        list[str] | None, typer.Option("--param", "-p", help="Change how instances are sampled: mesh=boundary.")
+    ] = None,
+    as_json: Json = False,
+    as_csv: Csv = False,
+) -> None:
+    """Errors of a trained model at other resolutions: `quadnorm eval run -r 65 129 --how as-trained,extended`."""
+    from quadnorm.cli.ways import chosen_ways
+    from quadnorm.training import read_config
+    from quadnorm.training.ddp import reports
+    from quadnorm.training.evaluation import WAYS as SAMPLINGS
+
+    if how in SAMPLINGS:  # the older meaning of --how
+        how, sampling = "as-trained", how
+    ways = chosen_ways("as-trained,anchored,extended,native" if how == "all" else how)
+    settings = [m for m in more or [] if m.startswith("parallel.")]
+    grids = [grid(r) for r in [*(resolution or []), *(m for m in more or [] if m not in settings)]]
+    options: dict[str, Any] = {
+        "how": sampling,
+        "source": None if source is None else grid(source),
+        "split": split,
+        "view": parameters(param),
+    }
+    space = read_config(None, settings).parallel.space
+    errors, written = _errors(checkpoint, which, grids or None, ways, space, options)
+    if not reports():
+        return
+    records = _records(errors)
+    if not rows_as(records, as_json, as_csv):
+        head = ["way", "samples per axis", "relative L²", "quadrature-weighted", "instances"]
+        table(f"{checkpoint}, {split} set", head, [_row(*r.values()) for r in records])
+    if out is not None:
+        write_atomic(out, json.dumps(written) + "\n", "the evaluation")
+
+
+def _errors(
+    checkpoint: Path, which: str, grids: list[Any] | None, ways: list[str], space: int, options: Mapping[str, Any]
+) -> "tuple[dict[str, Sequence[Errors]], dict[str, Any]]":
+    """Errors at each grid by way, and what ``--out`` writes of them: every sample's."""
+    from quadnorm.cli.ways import errors_by_way
+    from quadnorm.training import evaluate, load_model
+
+    if ways == ["as-trained"]:
+        evaluation = evaluate(checkpoint, grids, which=which, space=space, **options)
+        return {"as-trained": evaluation.grids}, evaluation.to_json()
+    if space > 1:
+        raise ValueError("parallel.space shares a field between processes for --how as-trained only")
+    model, config = load_model(checkpoint, which)
+    errors = errors_by_way(model, config, grids, ways, **options)
+    by_way = {
+        way: [{"grid": e.grid, "mean": e.mean, "plain": e.plain, "weighted": e.weighted} for e in row]
+        for way, row in errors.items()
+    }
+    return dict(errors), {"split": options["split"], "samples": options["how"], "ways": by_way}
+
+
+def _records(errors: "Mapping[str, Sequence[Errors]]") -> list[dict[str, Any]]:
+    """One row for each way and grid, as JSON and CSV show it."""
+    return [
+        {
+            "way": way,
+            "grid": "x".join(map(str, e.grid)) if isinstance(e.grid, tuple) else e.grid,
+            "relative_l2": e.mean,
+            "weighted_relative_l2": e.weighted_mean,
+            "instances": len(e.plain),
+        }
+        for way, row in errors.items()
+        for e in row
+    ]
+
+
+def _row(way: str, n: int | str, plain: float, weighted: float, instances: int) -> tuple[str, ...]:
+    return way, str(n), f"{100 * plain:.3f} %", f"{100 * weighted:.3f} %", str(instances)

@@ -13,7 +13,6 @@ from typing import Any
 
 from quadnorm.cli.levels import note, quiet
 
-Counter = Callable[[float, float], None]
 EVERY = 10.0  # least number of seconds between two lines about the same task
 
 

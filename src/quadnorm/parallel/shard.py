@@ -132,9 +132,9 @@ def _rule(module: nn.Module) -> type[nn.Module] | str | None:
         return "its running statistics would be those of one rank"
     if isinstance(module, (nn.LayerNorm, nn.RMSNorm)) and len(module.normalized_shape) > 1:
         return _COUNTS
-    made: Any = getattr(type(module), "on_shards", None)  # a class that knows its own
-    if made is not None:
-        own: type[nn.Module] = made()
+    rule: Any = getattr(type(module), "on_shards", None)  # a class that knows its own
+    if rule is not None:
+        own: type[nn.Module] = rule()
         return own
     reason = getattr(type(module), "not_on_shards", None)
     if isinstance(reason, str):

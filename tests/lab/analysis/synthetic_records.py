@@ -11,11 +11,11 @@ import numpy as np
 
 from quadnorm._files import sealed, write_atomic
 from quadnorm.lab.analysis.results import printed_variant
-from quadnorm.lab.analysis.statistics.paired import std_from_interval
 from quadnorm.lab.studies import paper_table
 from quadnorm.lab.studies.pictures import audit_file, picture_file
 from quadnorm.lab.studies.records import FORMAT, folder_of, task_of, write_evaluation, write_record
 from quadnorm.lab.studies.study import Run, Study, Variant
+from tests.lab.analysis.printed import std_from_interval
 
 Error = Callable[[Run, str, int], float]  # (run, evaluation, grid) -> per cent
 

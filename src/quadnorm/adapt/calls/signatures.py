@@ -7,7 +7,6 @@ from typing import Any
 _REDUCE = ("input", "dim", "keepdim")
 _FFT = ("input", "n", "dim", "norm")
 _FFTN = ("input", "s", "dim", "norm")
-_POOL = ("input", "kernel_size", "stride", "padding")
 _CONV = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
 
 PARAMETERS: dict[str, tuple[str, ...]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
@@ -43,7 +43,7 @@ def _learned(step: Step, t: Tensor) -> Tensor:
     return t
 
 
-def run_fitted(step: Step, is_live: Callable[[Tensor], bool]) -> Any:
+def run_fitted(step: Step) -> Any:
     """The call itself, with constants brought to the training nodes where a live argument already is (scores against
     native keys meet a mask of the whole grid)."""
     given = tensors((step.args, step.kwargs))

@@ -137,7 +137,7 @@ class Replay(Aligned):
         if kept.constants:
             step = fields.with_native_fields(step, kept.constants)
         row = row_of(step)
-        return fields.run_fitted(step, self.is_live) if row is None else row.replay(step)
+        return fields.run_fitted(step) if row is None else row.replay(step)
 
     def _uncounted(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         result = func(*args, **kwargs)

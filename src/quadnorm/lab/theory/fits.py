@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import nan
 
 import numpy as np
 
@@ -18,7 +17,6 @@ class PowerFit:
     exponent: float
     coefficient: float
     misfit: float
-    exponent_stderr: float
 
 
 def fit_power(x: Sequence[float], y: Sequence[float]) -> PowerFit:
@@ -38,10 +36,7 @@ def fit_power(x: Sequence[float], y: Sequence[float]) -> PowerFit:
     s, t = np.log(a), np.log(b)
     slope, intercept = (float(c) for c in np.polyfit(s, t, 1))
     residual = t - (slope * s + intercept)
-    square = float(residual @ residual)
-    spread = float(np.square(s - s.mean()).sum())
-    stderr = float(np.sqrt(square / (a.size - 2) / spread)) if a.size > 2 else nan
-    return PowerFit(slope, float(np.exp(intercept)), float(np.sqrt(square / a.size)), stderr)
+    return PowerFit(slope, float(np.exp(intercept)), float(np.sqrt(residual @ residual / a.size)))
 
 
 def fit_order(h: Sequence[float], error: Sequence[float]) -> PowerFit:

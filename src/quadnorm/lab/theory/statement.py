@@ -62,7 +62,7 @@ class Series:
     def fit(self) -> PowerFit:
         """Exponent, constant and residual; NaN if no power law can be fitted (for example if an error is zero)."""
         if not all(math.isfinite(v) and v > 0 for v in self.y):
-            return PowerFit(math.nan, math.nan, math.nan, math.nan)
+            return PowerFit(math.nan, math.nan, math.nan)
         return fit_order(self.x, self.y)
 
     def checks(self) -> tuple[Check, ...]:

@@ -12,13 +12,12 @@ from quadnorm.lab.studies import paper_table
 
 
 @given(st.floats(1, 500), st.floats(0.1, 20), st.sampled_from([17, 32, 64, 129]))
-def test_exact_data_give_their_slope_and_are_predicted(slope, e0, native):
+def test_exact_data_give_their_slope(slope, e0, native):
     grids = [n for n in (16, 33, 65, 128, 257, 421) if n != native]
     errors = {n: sqrt(e0**2 + (slope * abs(1 / (native - 1) - 1 / (n - 1))) ** 2) for n in grids} | {native: e0}
     fit = fit_slope(errors, native)
     assert fit.slope == pytest.approx(slope, rel=1e-4)  # the square of a small rise is lost in e0²
     assert fit.misfit < 1e-3
-    assert all(fit.predict(n) == pytest.approx(e) for n, e in errors.items())
 
 
 def test_slope_by_hand():
@@ -33,10 +32,7 @@ def test_slope_by_hand():
 def test_slope_from_fine_to_coarse_and_of_falling_errors():
     up, down = {64: 3.0, 32: 5.0}, {64: 5.0, 32: 3.0}
     assert fit_slope(up, 64).slope == pytest.approx(4 / (1 / 31 - 1 / 63))
-    fallen = fit_slope(down, 64)
-    assert fallen.slope == pytest.approx(-4 / (1 / 31 - 1 / 63))
-    assert fallen.predict(32) == pytest.approx(3.0)
-    assert isnan(fallen.predict(8))  # 5² − (slope·change)² < 0
+    assert fit_slope(down, 64).slope == pytest.approx(-4 / (1 / 31 - 1 / 63))
 
 
 def test_slope_at_the_edges():
@@ -85,9 +81,8 @@ def test_power_law_of_exact_and_noisy_data():
     rng = np.random.default_rng(0)
     many = np.geomspace(1, 100, 2000)
     noisy = fit_power(many, 5 * many**-2.0 * np.exp(0.05 * rng.standard_normal(2000)))
-    assert noisy.exponent == pytest.approx(-2, abs=4 * noisy.exponent_stderr)
+    assert noisy.exponent == pytest.approx(-2, abs=4 * 0.05 / sqrt(2000) / np.log(many).std())
     assert noisy.misfit == pytest.approx(0.05, rel=0.05)
-    assert noisy.exponent_stderr == pytest.approx(0.05 / sqrt(2000) / np.log(many).std(), rel=0.05)
 
 
 def test_degradation_against_the_gap_as_the_paper_plots_it():
@@ -102,7 +97,6 @@ def test_degradation_against_the_gap_as_the_paper_plots_it():
 
 
 def test_power_law_at_the_edges():
-    assert isnan(fit_power([1, 2], [1, 2]).exponent_stderr)
     with pytest.raises(ValueError, match="positive finite"):
         fit_power([1, 2, 3], [1, -2, 3])
     with pytest.raises(ValueError, match="positive finite"):

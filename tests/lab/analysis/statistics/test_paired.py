@@ -17,10 +17,10 @@ from quadnorm.lab.analysis.statistics.summaries import (
     compare,
     holm,
     paired_t,
-    std_from_interval,
     tost,
 )
 from quadnorm.lab.studies import paper_table
+from tests.lab.analysis.printed import std_from_interval
 
 LAYER = [10.6, 11.3, 10.9, 11.6, 10.4]
 QUAD = [7.0, 7.4, 6.8, 7.5, 6.9]

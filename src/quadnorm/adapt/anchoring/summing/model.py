@@ -53,7 +53,7 @@ class Summing(Aligned):
         if native:
             step = fields.with_native_fields(step, native)  # type: ignore[assignment]
         row = row_of(step)
-        return fields.run_fitted(step, self.is_live) if row is None else row.replay(step)
+        return fields.run_fitted(step) if row is None else row.replay(step)
 
     def _passed(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         result = func(*args, **kwargs)

@@ -9,13 +9,11 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-import numpy as np
-
 from quadnorm.lab.analysis.comparisons import here, runs_at
 from quadnorm.lab.analysis.figures.palette import styles
 from quadnorm.lab.analysis.figures.style import FAINT, INK, sheet, style
 from quadnorm.lab.analysis.results import Library, Results, printed_variant
-from quadnorm.lab.analysis.statistics.fits import fit_power, fit_slope
+from quadnorm.lab.analysis.statistics.fits import fit_power, fit_slope, rises
 from quadnorm.lab.analysis.statistics.summaries import degradation_ratio, summarize
 from quadnorm.lab.analysis.tables.study_table import native_grid
 from quadnorm.lab.analysis.tables.table import grid_name
@@ -91,10 +89,8 @@ def slope(library: Library) -> Any | None:
                     continue
                 errors = measured[m.label, e]
                 fit = fit_slope(errors, native)
-                others = [n for n in errors if n != native]
-                x = np.array([abs(1 / (native - 1) - 1 / (n - 1)) for n in others])
-                square = np.array([errors[n] ** 2 - errors[native] ** 2 for n in others])
-                axis.plot(x, np.copysign(np.sqrt(np.abs(square)), square), marker, color=colour, mfc=face or colour)
+                x, y = rises(errors, native)
+                axis.plot(x, y, marker, color=colour, mfc=face or colour)
                 name = m.label + (", anchored" if e != "as-trained" else "")
                 axis.plot(
                     [0, x.max()],

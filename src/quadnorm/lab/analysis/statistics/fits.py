@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import copysign, nan, sqrt
+from math import nan
 
 import numpy as np
 
 from quadnorm.lab.theory.fits import PowerFit, fit_power
 
-__all__ = ["PowerFit", "SlopeFit", "fit_power", "fit_slope", "step_change"]
+__all__ = ["PowerFit", "SlopeFit", "fit_power", "fit_slope", "rises", "step_change"]
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,6 @@ class SlopeFit:
 
     slope: float
     misfit: float
-    native: int
-    error: float
-
-    def predict(self, n: int) -> float:
-        """The error at n points per axis that the law gives; NaN where a negative slope would take it below zero."""
-        rise = self.slope * step_change(self.native, n)
-        square = self.error**2 + copysign(rise**2, rise)
-        return sqrt(square) if square >= 0 else nan
 
 
 def step_change(native: int, n: int) -> float:
@@ -42,28 +34,32 @@ def step_change(native: int, n: int) -> float:
     return abs(1 / (native - 1) - 1 / (n - 1))
 
 
-def fit_slope(errors: Mapping[int, float], native: int) -> SlopeFit:
-    """Least squares through the origin, over the grids other than the native one.
+def rises(errors: Mapping[int, float], native: int) -> tuple[np.ndarray, np.ndarray]:
+    """For the grids other than the native one, coarse first: the change of spacing, and √(e_n² − e_n₀²).
 
     The degradation adds to the native error in quadrature, as two unrelated error fields do. Where an error *falls*
     below the native one, the root is taken with a minus sign.
-
-    >>> fit = fit_slope({33: 3.0, 65: 5.0, 129: (9 + 36) ** 0.5}, native=33)
-    >>> round(fit.slope, 9), round(fit.predict(257), 3)
-    (256.0, 7.616)
     """
     if native not in errors:
         raise ValueError(f"no error at the native resolution {native}; there are {sorted(errors)}")
     others = sorted(n for n in errors if n != native)
     if not others:
         raise ValueError("a slope needs an error at one resolution other than the native one")
-    e0 = float(errors[native])
-    x = np.array([step_change(native, n) for n in others])
-    squares = np.array([float(errors[n]) ** 2 - e0**2 for n in others])
-    y = np.copysign(np.sqrt(np.abs(squares)), squares)
+    squares = np.array([float(errors[n]) ** 2 - float(errors[native]) ** 2 for n in others])
+    changes = np.array([step_change(native, n) for n in others])
+    return changes, np.copysign(np.sqrt(np.abs(squares)), squares)
+
+
+def fit_slope(errors: Mapping[int, float], native: int) -> SlopeFit:
+    """Least squares through the origin of what :func:`rises` gives.
+
+    >>> round(fit_slope({33: 3.0, 65: 5.0, 129: (9 + 36) ** 0.5}, native=33).slope, 9)
+    256.0
+    """
+    x, y = rises(errors, native)
     if not np.isfinite(y).all():
-        return SlopeFit(nan, nan, native, e0)
+        return SlopeFit(nan, nan)
     slope = float(x @ y / (x @ x))
     size = float(np.linalg.norm(y))
-    misfit = nan if len(others) == 1 else (float(np.linalg.norm(y - slope * x)) / size if size else 0.0)
-    return SlopeFit(slope, misfit, native, e0)
+    misfit = nan if len(x) == 1 else (float(np.linalg.norm(y - slope * x)) / size if size else 0.0)
+    return SlopeFit(slope, misfit)

@@ -180,13 +180,10 @@ def cohens_d(method: Runs, baseline: Runs) -> float:
     a, b = values(method), values(baseline)
     if failed(a, b) or min(a.size, b.size) < 2:
         return nan
-    return _d(float(b.mean() - a.mean()), float(a.std(ddof=1)), float(b.std(ddof=1)))
-
-
-def cohens_d_from_intervals(method: tuple[float, float], baseline: tuple[float, float], n: int) -> float:
-    """The same from (mean, half-width of the 95 % interval) of n runs each, as tables print them."""
-    s1, s2 = std_from_interval(method[1], n), std_from_interval(baseline[1], n)
-    return _d(baseline[0] - method[0], s1, s2)
+    difference, pooled = float(b.mean() - a.mean()), sqrt((a.std(ddof=1) ** 2 + b.std(ddof=1) ** 2) / 2)
+    if pooled == 0:
+        return 0.0 if difference == 0 else float(np.copysign(inf, difference))
+    return difference / pooled
 
 
 EFFECT_CLASSES = ((0.2, "negligible"), (0.5, "small"), (0.8, "medium"), (inf, "large"))
@@ -234,21 +231,3 @@ def bootstrap_steadiness(
     ratios = 1 - a[picks].std(axis=1, ddof=1)[below > 0] / below[below > 0]
     low, high = np.quantile(ratios, [(1 - level) / 2, (1 + level) / 2])
     return Improvement(1 - float(a.std(ddof=1) / b.std(ddof=1)), float(low), float(high), n)
-
-
-def std_from_interval(half: float, n: int, level: float = 0.95) -> float:
-    """The standard deviation (ddof 1) behind a t-interval: half·√n / t.
-
-    >>> round(std_from_interval(0.86, 10), 2)
-    1.2
-    """
-    if n < 2:
-        raise ValueError(f"an interval needs 2 runs or more, got n = {n}")
-    return half * sqrt(n) / t_quantile(0.5 + level / 2, n - 1)
-
-
-def _d(difference: float, s1: float, s2: float) -> float:
-    pooled = sqrt((s1**2 + s2**2) / 2)
-    if pooled == 0:
-        return 0.0 if difference == 0 else float(np.copysign(inf, difference))
-    return difference / pooled

@@ -30,11 +30,9 @@ from quadnorm.lab.analysis.statistics.paired import (
     PairedTest,
     bootstrap_improvement,
     cohens_d,
-    cohens_d_from_intervals,
     compare,
     holm,
     paired_t,
-    std_from_interval,
     tost,
 )
 from quadnorm.lab.analysis.statistics.samples import Runs, failed, paired, t_quantile, values
@@ -48,11 +46,9 @@ __all__ = [
     "SlopeFit",
     "Summary",
     "baseline_ratio",
-    "best_or_overlapping",
     "best_or_tied",
     "bootstrap_improvement",
     "cohens_d",
-    "cohens_d_from_intervals",
     "compare",
     "degradation",
     "degradation_ratio",
@@ -61,7 +57,6 @@ __all__ = [
     "holm",
     "improvement",
     "paired_t",
-    "std_from_interval",
     "step_change",
     "summarize",
     "tost",
@@ -136,21 +131,6 @@ def best_or_tied(runs: Mapping[K, Runs], alpha: float = 0.05) -> frozenset[K]:
         if (means[name] == means[best] if not isfinite(test.p) else not test.significant)
     }
     return frozenset({best} | tied)
-
-
-def best_or_overlapping(cells: Mapping[str, tuple[float, float]]) -> frozenset[str]:
-    """The smallest of (mean, half-width) and those whose interval overlaps its own.
-
-    The rule that the bold marks of the paper's tables follow; it uses no pairing, so it ties more than
-    :func:`best_or_tied`. Intervals that only touch do not overlap.
-    """
-    finite = {name: cell for name, cell in cells.items() if isfinite(cell[0])}
-    if not finite:
-        return frozenset()
-    best = min(finite, key=lambda name: finite[name][0])
-    top = finite[best][0] + finite[best][1]
-    # Half a unit of the fourth decimal: printed numbers are decimal, their sums in binary are not.
-    return frozenset({best} | {name for name, (mean, half) in finite.items() if mean - half < top - 5e-5})
 
 
 def improvement(method: Runs | float, baseline: Runs | float) -> float:

@@ -101,12 +101,12 @@ def _grid(panel: Panel, narrow: bool) -> Any:
     columns = [k for k in range(last) if not (narrow and (panel.columns[k] == "p" or (uses and k == 1)))]
     for k in columns:
         head = escape(panel.columns[k]).replace(" (paper", "\n(paper")
-        # The longest word, which would be cut: a narrow column breaks between words only.
-        words = [w for row in panel.rows for c in (row[k], row[k].paper) if c for w in _tight(c.text).split()]
+        # A narrow column breaks between words only: a word that is longer would be cut.
+        lengths = [len(w) for row in panel.rows for c in (row[k], row[k].paper) if c for w in _tight(c.text).split()]
         grid.add_column(
             _tight(head) if narrow else head,
             justify="left" if k < panel.text_columns else "right",
-            min_width=max(map(len, words), default=0) if narrow else None,
+            min_width=max(lengths, default=0) if narrow else None,
         )
     previous = ""
     for row in panel.rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import inf, isfinite, nan, sqrt
 from typing import Any
 
@@ -71,9 +71,6 @@ class Bias:
     def factor(self, quantity: str = "mean") -> float:
         """Error with equal weights over error with the mesh's weights; NaN where both are rounding."""
         return ratio(getattr(self.counting, quantity), getattr(self.quadrature, quantity))
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
     def __str__(self) -> str:
         lines = [f"{self.samples} samples, as good against noise as {self.effective:.0f} equal ones"]

@@ -77,6 +77,15 @@ def judge_all(library: Library) -> tuple[Judged, ...]:
     return tuple(judge(claim, library) for claim in CLAIMS)
 
 
+def graded(wholly: bool, in_part: bool) -> str:
+    """The verdict on a claim that is judged by thresholds: all of it holds, some of it, or nothing.
+
+    >>> graded(True, True), graded(False, True), graded(False, False)
+    ('reproduced', 'partly', 'contradicted')
+    """
+    return REPRODUCED if wholly else PARTLY if in_part else CONTRADICTED
+
+
 def verdict_of(value: float, low: float, high: float, claimed: float) -> str:
     """The verdict on an effect of which ``claimed`` > 0 was printed, from its value and interval.
 

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite, nan
 
-from quadnorm.lab.analysis.claims.cases.shared import decided_by, interval, minus, not_run, rise_of, source
-from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, PARTLY, REPRODUCED, Finding, verdict_of
+from quadnorm.lab.analysis.claims.cases.shared import (
+    decided_by,
+    finite_means,
+    interval,
+    minus,
+    not_run,
+    on_common_seeds,
+    rise_of,
+    source,
+)
+from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, PARTLY, Finding, graded, verdict_of
 from quadnorm.lab.analysis.comparisons import runs_at
 from quadnorm.lab.analysis.results import Library
 from quadnorm.lab.analysis.statistics.fits import fit_power
@@ -50,19 +59,17 @@ def degrades_less(
 def degrades_least(library: Library, study: str, variant: str, native: int, far: int, method: str) -> Finding:
     """``method`` has the smallest mean degradation of the paper's methods, on the seeds that all of them have."""
     text = f"{method} degrades least, {_route(native, far)}"
-    labels = [m.label for m in library.results(study).study.variant(variant).methods if m.row]
-    by_method = {m: r for m in labels if (r := rise_of(library, study, variant, m, native, far))}
-    if method not in by_method or len(by_method) < 2:
+    rises = on_common_seeds(library, study, variant, lambda m: rise_of(library, study, variant, m, native, far))
+    if method not in rises or len(rises) < 2:
         return not_run(study, text)
-    shared = dict(zip(by_method, common(*by_method.values()), strict=True))
-    means = {m: mean for m, r in shared.items() if r and isfinite(mean := summarize(r).mean)}
-    where = source(library, study, len(shared[method]))
+    means = finite_means(rises)
+    where = source(library, study, len(rises[method]))
     if method not in means:
         return Finding(PARTLY, "no seeds in common, or a run failed", text, where)
     least = min(means, key=lambda m: means[m])
     shown = minus(f"{least} least, {means[least]:+.2f} points; {method} {means[method]:+.2f}")
     shown = minus(f"{method} least, {means[method]:+.2f} points") if least == method else shown
-    return Finding(REPRODUCED if least == method else CONTRADICTED, shown, text, where)
+    return Finding(graded(least == method, False), shown, text, where)
 
 
 @decided_by("relative degradation, paired t")
@@ -96,7 +103,7 @@ def ratio_larger(
     where = f"{deep[0]}, {source(library, shallow[0], seeds)}"
     if not all(isfinite(r) for r in ratios):
         return Finding(PARTLY, "no ratio: one of the two does not degrade", claimed, where)
-    verdict = REPRODUCED if ratios[0] > ratios[1] else CONTRADICTED
+    verdict = graded(ratios[0] > ratios[1], False)
     return Finding(verdict, f"{ratios[0]:.1f} times against {ratios[1]:.1f}", claimed, where)
 
 
@@ -123,7 +130,7 @@ def ratio_to_none(
         shown = minus(f"{a:+.2f} points against {b:+.2f} without a norm")
         return Finding(PARTLY, shown, text, where)
     ratio = a / b
-    verdict = REPRODUCED if low <= ratio <= high else PARTLY if low / 2 <= ratio <= 2 * high else CONTRADICTED
+    verdict = graded(low <= ratio <= high, low / 2 <= ratio <= 2 * high)
     shown = minus(f"{ratio:.2f} times ({a:+.2f} against {b:+.2f} points)")
     return Finding(verdict, shown, text, where)
 
@@ -138,7 +145,7 @@ def factor_below(
     if not a:
         return not_run(study, text)
     ratio = summarize(b).mean / summarize(a).mean
-    verdict = REPRODUCED if ratio <= limit else PARTLY if ratio <= 1 + 3 * (limit - 1) else CONTRADICTED
+    verdict = graded(ratio <= limit, ratio <= 1 + 3 * (limit - 1))
     return Finding(verdict, f"×{ratio:.2f}", text, source(library, study, len(a)))
 
 
@@ -156,5 +163,5 @@ def power_law(
     if not all(isfinite(v) and v > 0 for v in y):
         return Finding(CONTRADICTED, "no growth at some grid", text, where)
     p = fit_power([n / native for n in grids], y).exponent
-    verdict = REPRODUCED if low <= p <= high else PARTLY if low / 2 <= p <= 1.5 * high else CONTRADICTED
+    verdict = graded(low <= p <= high, low / 2 <= p <= 1.5 * high)
     return Finding(verdict, f"power {p:.2f}", text, where)

@@ -6,12 +6,19 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import isfinite
 
-from quadnorm.lab.analysis.claims.cases.shared import decided_by, interval, minus, not_run, source
-from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, PARTLY, REPRODUCED, Finding, verdict_of
+from quadnorm.lab.analysis.claims.cases.shared import (
+    decided_by,
+    finite_means,
+    interval,
+    minus,
+    not_run,
+    on_common_seeds,
+    source,
+)
+from quadnorm.lab.analysis.claims.verdicts import Finding, graded, verdict_of
 from quadnorm.lab.analysis.comparisons import Contrast, compare_at, runs_at
 from quadnorm.lab.analysis.results import Library
 from quadnorm.lab.analysis.statistics.paired import EFFECT_CLASSES, effect_class
-from quadnorm.lab.analysis.statistics.samples import common
 from quadnorm.lab.analysis.statistics.summaries import summarize
 from quadnorm.lab.analysis.tables.table import grid_name
 
@@ -43,22 +50,18 @@ def better(
 def best(library: Library, study: str, variant: str, grids: Sequence[int], method: str = "QuadNorm") -> Finding:
     """``method`` has the smallest mean error of the paper's methods at every one of the grids, on equal seeds."""
     text = f"{method} best at {', '.join(grid_name(n) for n in grids)}"
-    # Rows of ours stay out: the claim is about the paper's methods.
-    labels = [m.label for m in library.results(study).study.variant(variant).methods if m.row]
     winners: list[str] = []
     seeds = 0
     for n in grids:
-        by_method = {m: r for m in labels if (r := runs_at(library, study, variant, m, n))}
-        shared = dict(zip(by_method, common(*by_method.values()), strict=True)) if by_method else {}
-        means = {m: summarize(r).mean for m, r in shared.items() if r}
-        means = {m: v for m, v in means.items() if isfinite(v)}
+        runs = on_common_seeds(library, study, variant, lambda m, n=n: runs_at(library, study, variant, m, n))
+        means = finite_means(runs)
         if method in means and len(means) > 1:
             winners.append(min(means, key=lambda m: means[m]))
-            seeds = len(shared[method])
+            seeds = len(runs[method])
     if not winners:
         return not_run(study, text)
     won = winners.count(method)
-    verdict = REPRODUCED if won == len(grids) else CONTRADICTED if won == 0 else PARTLY
+    verdict = graded(won == len(grids), won > 0)
     others = ", ".join(sorted(set(winners) - {method}))
     shown = f"best at {won} of {len(winners)} grids" + (f"; elsewhere {others}" if others else "")
     return Finding(verdict, shown, text, source(library, study, seeds))
@@ -73,8 +76,7 @@ def grows(library: Library, contrasts: Sequence[Contrast], claimed: str) -> Find
         missing = [p.study for p, c in zip(contrasts, compared, strict=True) if c is None]
         return not_run(missing[0] if missing else contrasts[0].study, claimed)
     gains = [100 * c.improvement.value for c in there]
-    rises = sum(b > a for a, b in pairwise(gains))
-    verdict = REPRODUCED if rises == len(gains) - 1 else CONTRADICTED if gains[-1] <= gains[0] else PARTLY
+    verdict = graded(all(b > a for a, b in pairwise(gains)), gains[-1] > gains[0])
     shown = minus(" → ".join(f"{g:.1f}" for g in gains)) + " %"
     return Finding(verdict, shown, claimed, f"{contrasts[0].study}: {there[0].budget}")
 
@@ -99,8 +101,8 @@ def effect_size(
     where = f"{study}: {c.budget}"
     if not isfinite(c.d):
         note = c.improvement.note or "no spread over the seeds"
-        return Finding(PARTLY if c.improvement.value > 0 else CONTRADICTED, note, text, where)
-    verdict = REPRODUCED if c.d >= floor else PARTLY if c.d > EFFECT_CLASSES[0][0] else CONTRADICTED
+        return Finding(graded(False, c.improvement.value > 0), note, text, where)
+    verdict = graded(c.d >= floor, c.d > EFFECT_CLASSES[0][0])
     return Finding(verdict, minus(f"d = {c.d:.2f}, {effect_class(c.d)}"), text, where)
 
 
@@ -112,6 +114,6 @@ def fails(library: Library, study: str, variant: str, grid: int, method: str, cl
     if not runs:
         return not_run(study, text)
     s = summarize(runs)
-    verdict = REPRODUCED if not s.mean < claimed / 2 else PARTLY if s.mean > claimed / 5 else CONTRADICTED
+    verdict = graded(not s.mean < claimed / 2, s.mean > claimed / 5)
     shown = f"{s} %" if isfinite(s.mean) else s.note
     return Finding(verdict, shown, text, source(library, study, s.n))

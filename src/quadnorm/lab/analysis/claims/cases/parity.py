@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 
 from quadnorm.lab.analysis.claims.cases.shared import decided_by, interval, minus, not_run, source
-from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, PARTLY, REPRODUCED, Finding, verdict_of
+from quadnorm.lab.analysis.claims.verdicts import PARTLY, Finding, graded, verdict_of
 from quadnorm.lab.analysis.comparisons import runs_at
 from quadnorm.lab.analysis.results import Library, Seeds
 from quadnorm.lab.analysis.statistics.paired import paired_t, tost
@@ -52,8 +52,7 @@ def _equivalence(library: Library, study: str, a: Seeds, b: Seeds, margin: float
         return Finding(PARTLY, minus(f"{e.difference:+.3f} points; {e.note}"), text, where)
     apart = min(abs(e.low), abs(e.high)) > margin and e.low * e.high > 0
     shown = minus(f"{e.difference:+.3f} points{interval(e.low, e.high, 3)}") + f", p = {e.p:.2g}"
-    verdict = REPRODUCED if e.equivalent else CONTRADICTED if apart else PARTLY
-    return Finding(verdict, shown, text, where)
+    return Finding(graded(e.equivalent, not apart), shown, text, where)
 
 
 @decided_by("improvement, paired t")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 
 from quadnorm.lab.analysis.claims.cases.shared import decided_by, interval, minus, not_run, source
-from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, PARTLY, REPRODUCED, Finding, verdict_of
+from quadnorm.lab.analysis.claims.verdicts import PARTLY, Finding, graded, verdict_of
 from quadnorm.lab.analysis.comparisons import runs_at
 from quadnorm.lab.analysis.results import Library, learned_alphas
 from quadnorm.lab.analysis.statistics.paired import bootstrap_steadiness, wins
@@ -55,7 +55,7 @@ def wins_most_seeds(
         return not_run(study, text)
     won, n = wins(a, b)
     share, wanted = won / n, claimed[0] / claimed[1]
-    verdict = REPRODUCED if share >= wanted else PARTLY if share >= 0.5 else CONTRADICTED
+    verdict = graded(share >= wanted, share >= 0.5)
     return Finding(verdict, f"{won} of {n} seeds", text, source(library, study, n))
 
 
@@ -70,6 +70,6 @@ def learned_alpha(library: Library, study: str, variant: str, method: str, low: 
     s = summarize({seed: sum(v) / len(v) for seed, v in alphas.items()})
     every = [a for v in alphas.values() for a in v]
     slack = (high - low) / 2
-    verdict = REPRODUCED if low <= s.mean <= high else PARTLY if low - slack <= s.mean <= high + slack else CONTRADICTED
+    verdict = graded(low <= s.mean <= high, low - slack <= s.mean <= high + slack)
     shown = f"{s}, layers from {min(every):.2f} to {max(every):.2f}"
     return Finding(verdict, shown, text, source(library, study, s.n))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
 from math import isfinite
@@ -12,6 +12,7 @@ from quadnorm.lab.analysis.claims.verdicts import NOT_RUN, Case, Finding
 from quadnorm.lab.analysis.comparisons import budget, runs_at
 from quadnorm.lab.analysis.results import Library, Seeds
 from quadnorm.lab.analysis.statistics.samples import common
+from quadnorm.lab.analysis.statistics.summaries import summarize
 
 P = ParamSpec("P")
 
@@ -53,6 +54,21 @@ def minus(text: str) -> str:
 def interval(low: float, high: float, digits: int = 1) -> str:
     """`` [28.0, 34.1]``, or nothing with one seed."""
     return f" [{low:.{digits}f}, {high:.{digits}f}]" if isfinite(low) and isfinite(high) else ""
+
+
+def on_common_seeds(library: Library, study: str, variant: str, runs: Callable[[str], Seeds]) -> dict[str, Seeds]:
+    """What ``runs`` gives for each of the paper's methods that were run, on the seeds that all of these have.
+
+    Rows of ours stay out: claims are about the paper's methods.
+    """
+    labels = [m.label for m in library.results(study).study.variant(variant).methods if m.row]
+    by_method = {m: seeds for m in labels if (seeds := runs(m))}
+    return dict(zip(by_method, common(*by_method.values()), strict=True)) if by_method else {}
+
+
+def finite_means(runs: Mapping[str, Seeds]) -> dict[str, float]:
+    """Mean errors by method, without those that have no seeds or a failed run."""
+    return {m: mean for m, seeds in runs.items() if seeds and isfinite(mean := summarize(seeds).mean)}
 
 
 def rise_of(

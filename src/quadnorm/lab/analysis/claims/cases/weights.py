@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from quadnorm.lab.analysis.claims.cases.shared import decided_by
-from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, PARTLY, REPRODUCED, Finding
+from quadnorm.lab.analysis.claims.verdicts import Finding, graded
 from quadnorm.lab.analysis.results import Library
 
 
@@ -26,6 +26,6 @@ def factor_of(family: str, n: int) -> float:
 def bias_factor(_: Library, family: str, claimed: float, n: int = 64) -> Finding:
     """Control volumes divide the bias of the mean by more than ``claimed`` on the n × n mesh of a family."""
     factor = factor_of(family, n)
-    verdict = REPRODUCED if factor >= claimed else PARTLY if factor >= claimed / 10 else CONTRADICTED
+    verdict = graded(factor >= claimed, factor >= claimed / 10)
     text = f"bias divided by more than {claimed:g} on {family} meshes"
     return Finding(verdict, f"divided by {factor:.0f} at {n}²", text, f"sin πx · sin πy, {n}² nodes")

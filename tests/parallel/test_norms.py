@@ -9,6 +9,7 @@ import torch
 
 import quadnorm as qn
 from quadnorm.norms import make_norm
+from quadnorm.parallel import shard
 from tests.parallel.compare import compare, cut, world_group
 from tests.parallel.ranks import run
 
@@ -56,3 +57,16 @@ def test_norm(name: str) -> None:
     for world, how, axis in ((2, "even", 0), (3, "uneven", 1), (4, "empty", 0), (4, "even", 0)):
         run(world, case_norm, name=name, dtype=torch.float64, how=how, axis=axis)
     run(3, case_norm, name=name, dtype=torch.float32, how="even", axis=1)
+
+
+def case_empty_batch(rank: int, world: int) -> None:
+    layer = shard(qn.QuadNorm(6), world_group(), axis=0, size=4 * world)
+    x = torch.randn(0, 6, 4, 3, requires_grad=True)
+    layer(x).sum().backward()
+    assert x.grad is not None
+    assert x.grad.shape == x.shape
+    assert all(p.grad is not None and not p.grad.any() for p in layer.parameters())
+
+
+def test_an_empty_batch_has_gradients() -> None:
+    run(2, case_empty_batch)

@@ -127,7 +127,7 @@ def _summed(
     shares += [sums[1].sum(0)] if weight is not None else []
     shares += [sums[0].sum(0)] if has_bias else []
     h_all, *rest = torch.split(all_sum(torch.cat(shares), o.group), [s.numel() for s in shares])
-    h = h_all.reshape(-1, B, o.groups)
+    h = h_all.reshape(2 if o.centre else 1, B, o.groups)
     h = h if o.centre else torch.cat([torch.zeros_like(h), h])
     dweight = rest.pop(0) if weight is not None else None
     dbias = rest.pop(0) if has_bias else None

@@ -103,11 +103,16 @@ def plain_gradient(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, g: Tensor) -> 
     return affine(hidden, w1.t(), None), *back, g.sum((0, 2))
 
 
-def _blocks(x: Tensor, hidden: int) -> tuple[int, list[tuple[int, slice]]]:
-    """Points per block, and all blocks as (sample, points)."""
-    step = max(64, BLOCK_BYTES * torch.get_num_threads() // (hidden * x.element_size()))
-    n = x.shape[2]
-    return min(step, n), [(b, slice(s, min(s + step, n))) for b in range(x.shape[0]) for s in range(0, n, step)]
+def _blocks(x: Tensor, hidden: int) -> list[tuple[slice, slice]]:
+    """All blocks, as (samples, points): several whole samples where they are small, a part of one where it is large."""
+    B, _, N = x.shape
+    points = max(64, BLOCK_BYTES * torch.get_num_threads() // (hidden * x.element_size()))
+    samples = max(1, points // max(N, 1))
+    return [
+        (slice(b, min(b + samples, B)), slice(n, min(n + points, N)))
+        for b in range(0, B, samples)
+        for n in range(0, N, points)
+    ]
 
 
 class _BlockedMLP(torch.autograd.Function):
@@ -119,13 +124,13 @@ class _BlockedMLP(torch.autograd.Function):
     ) -> Tensor:
         c1, c2 = b1[:, None], b2[:, None]
         y = c2.repeat(x.shape[0], 1, x.shape[2]) if onto is None else onto + c2
-        hidden = _Hidden(x, w1.shape[0], 2, keep)
+        hidden = _Hidden(x, w1.shape[0], keep)
         ctx.save_for_backward(x, w1, b1, w2, hidden.space if keep else None)
         for b, s in hidden.blocks:
             pre, act = hidden.of(b, s)
-            torch.mm(w1, x[b, :, s], out=pre).add_(c1)
+            _product(w1, x[b, :, s], out=pre).add_(c1)
             torch.ops.aten.gelu.out(pre, out=act)
-            y[b, :, s].addmm_(w2, act)
+            _add_product(y[b, :, s], w2, act)
         return y
 
     @staticmethod
@@ -137,33 +142,61 @@ class _BlockedMLP(torch.autograd.Function):
             return *plain_gradient(x, w1, b1, w2, g), onto, None
         gx = torch.empty_like(x, memory_format=torch.contiguous_format) if ctx.needs_input_grad[0] else None
         g1, gb1, g2 = (torch.zeros_like(t) for t in (w1, b1, w2))
-        hidden, scratch = _Hidden(x, w1.shape[0], 2, False, kept), _Hidden(x, w1.shape[0], 2, False)
+        hidden, scratch = _Hidden(x, w1.shape[0], False, kept), _Hidden(x, w1.shape[0], False)
         for b, s in hidden.blocks:
             xs, gs = x[b, :, s], g[b, :, s]
             (pre, act), (ga, gh) = hidden.of(b, s), scratch.of(b, s)
             if kept is None:
-                torch.mm(w1, xs, out=pre).add_(b1[:, None])
+                _product(w1, xs, out=pre).add_(b1[:, None])
                 torch.ops.aten.gelu.out(pre, out=act)
-            g2.addmm_(gs, act.t())
-            torch.mm(w2.t(), gs, out=ga)
+            _add_outer(g2, gs, act)
+            _product(w2.t(), gs, out=ga)
             torch.ops.aten.gelu_backward.grad_input(ga, pre, grad_input=gh)
-            g1.addmm_(gh, xs.t())
-            gb1 += gh.sum(1)
+            _add_outer(g1, gh, xs)
+            gb1 += gh.sum((0, 2))
             if gx is not None:
-                torch.mm(w1.t(), gh, out=gx[b, :, s])
+                _product(w1.t(), gh, out=gx[b, :, s])
         return gx, g1, gb1, g2, g.sum((0, 2)), onto, None
 
 
+def _product(w: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    """W x of one block: w (O, I), x (b, I, n) → (b, O, n). One sample by itself: a batched product costs more."""
+    if x.shape[0] == 1:
+        torch.mm(w, x[0], out=out[0])
+    else:
+        torch.bmm(w.expand(x.shape[0], -1, -1), x, out=out)
+    return out
+
+
+def _add_product(y: Tensor, w: Tensor, x: Tensor) -> None:
+    """Add W x to y, shapes as for :func:`_product`."""
+    if x.shape[0] == 1:
+        y[0].addmm_(w, x[0])
+    else:
+        y.baddbmm_(w.expand(x.shape[0], -1, -1), x)
+
+
+def _add_outer(total: Tensor, g: Tensor, x: Tensor) -> None:
+    """Add Σ g xᵀ over samples and points to ``total`` (O, I)."""
+    if x.shape[0] == 1:
+        total.addmm_(g[0], x[0].t())
+    else:
+        total.addbmm_(g, x.transpose(1, 2))
+
+
 class _Hidden:
-    """Hidden fields (B, H, N), block by block: memory for all blocks if they are kept, else for one of them."""
+    """Two hidden fields (B, H, N), block by block: memory for all blocks if they are kept, else for one of them."""
 
-    def __init__(self, x: Tensor, channels: int, fields: int, keep: bool, space: Tensor | None = None) -> None:
-        width, self.blocks = _blocks(x, channels)
+    def __init__(self, x: Tensor, channels: int, keep: bool, space: Tensor | None = None) -> None:
+        self.blocks = _blocks(x, channels)
         self.channels, self.points, self.keep = channels, x.shape[2], keep or space is not None
-        numbers = channels * (x.shape[0] * x.shape[2] if self.keep else width)
-        self.space = x.new_empty(fields, numbers) if space is None else space
+        largest = max(((b.stop - b.start) * (s.stop - s.start) for b, s in self.blocks), default=0)
+        numbers = channels * (x.shape[0] * x.shape[2] if self.keep else largest)
+        self.space = x.new_empty(2, numbers) if space is None else space
 
-    def of(self, b: int, s: slice) -> Iterator[Tensor]:
-        """The fields of one block, (H, points)."""
-        start = (b * self.points + s.start) * self.channels if self.keep else 0
-        return (t[start : start + self.channels * (s.stop - s.start)].view(self.channels, -1) for t in self.space)
+    def of(self, b: slice, s: slice) -> Iterator[Tensor]:
+        """The fields of one block, (samples, H, points)."""
+        samples, points = b.stop - b.start, s.stop - s.start
+        start = (b.start * self.points + s.start) * self.channels if self.keep else 0
+        shape = samples, self.channels, points
+        return (t[start : start + samples * self.channels * points].view(shape) for t in self.space)

@@ -12,9 +12,10 @@ from quadnorm.lab.analysis.statistics.samples import common
 from quadnorm.lab.analysis.statistics.summaries import best_or_tied, degradation, summarize
 from quadnorm.lab.analysis.tables.printed import PrintedCell
 from quadnorm.lab.analysis.tables.table import Cell, Panel, Table, grid_name, p_text, summary_cell
+from quadnorm.lab.studies.paper import paper_table
+from quadnorm.lab.studies.paper.table import SPREADS
 from quadnorm.lab.studies.study import Method, Study, Variant, Way
 
-SPREADS = {"ci95": "95 % confidence interval", "std": "standard deviation"}
 BASELINE = "LayerNorm"
 
 RowKey = tuple[str, str]  # method, evaluation
@@ -124,7 +125,10 @@ def budget_lines(study: Study, variant: Variant) -> tuple[str, ...]:
     if variant.label and study.preset != "paper":
         p = full.budget
         grids = ", ".join(grid_name(n) for n in full.test)
-        lines.append(f"paper ({variant.label}): {p.train} samples, {p.epochs} epochs, grids {grids}")
+        runs = paper_table(variant.label).runs()
+        lines.append(
+            f"paper ({variant.label}): {p.train} samples, {p.epochs} epochs, grids {grids}{runs and f', {runs}'}"
+        )
     return tuple(lines)
 
 

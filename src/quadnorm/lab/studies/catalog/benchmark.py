@@ -6,6 +6,7 @@ from quadnorm.lab.studies.catalog.parts import (
     BLEND,
     BLEND_01,
     FIVE,
+    GALERKIN_MODE,
     INTERIOR_NOTE,
     LAYER,
     MATCHED,
@@ -118,6 +119,7 @@ STUDIES = (
         tables=("tab:real-darcy",),
         notes=(
             MODE,
+            GALERKIN_MODE,
             RELEASED,
             STAND_IN,
             _UP_TO_421,
@@ -135,7 +137,7 @@ STUDIES = (
         ),
         seeds=seeds(5),
         tables=("tab:real-darcy-crossres",),
-        notes=(MODE, RELEASED, STAND_IN, _UP_TO_421, _OPEN_EPOCHS),
+        notes=(MODE, GALERKIN_MODE, RELEASED, STAND_IN, _UP_TO_421, _OPEN_EPOCHS),
     ),
     Study(
         name="real-darcy-extreme",
@@ -147,7 +149,7 @@ STUDIES = (
         ),
         seeds=seeds(5),
         tables=("tab:real-darcy-extreme",),
-        notes=(MODE, RELEASED, STAND_IN, _UP_TO_421, _OPEN_EPOCHS),
+        notes=(MODE, GALERKIN_MODE, RELEASED, STAND_IN, _UP_TO_421, _OPEN_EPOCHS),
     ),
     Study(
         name="transolver-darcy",

@@ -3,6 +3,7 @@
 from quadnorm.lab.studies.catalog.parts import (
     BLEND,
     FIVE,
+    GALERKIN_MODE,
     INTERIOR_NOTE,
     LAYER,
     MATCHED,
@@ -28,7 +29,8 @@ _FINE = (64, 128, 256)
 _NEAR = (64, 96, 128)
 _FOUR = (NONE, LAYER, QUAD, BLEND)
 _SHORT = ("None", "LayerNorm", "QuadNorm", "BlendQuadNorm")
-_SINE = (MODE, SINE_BUDGET, MATCHED)
+_SINE = (SINE_BUDGET, MATCHED)
+_MODES = {"galerkin": GALERKIN_MODE, "transolver": MODE}
 
 
 # LayerNorm, QuadNorm and BlendQuadNorm from 64²: name, operator, problem, test grids, seeds.
@@ -63,7 +65,7 @@ def _simple(name: str, operator: str, problem: str, test: tuple[int, ...], count
         seeds=seeds(count),
         tables=(f"tab:{name}",),
         pictured=PICTURED if name in _PICTURED else (),
-        notes=(*_SINE, INTERIOR_NOTE) if problem == "helmholtz" else _SINE,
+        notes=(_MODES[operator], *_SINE, *((INTERIOR_NOTE,) if problem == "helmholtz" else ())),
     )
 
 
@@ -84,7 +86,7 @@ def _from_32(problem: str, panel: str) -> Variant:
 # The paper calls α = 0 the LayerNorm-style end, so layer mode; instance mode, which its printed jump points to, beside.
 _SWEEP = (
     Method("LayerNorm", "layer", printed="LayerNorm, baseline"),
-    Method("α = 0", "blend:0", printed="α = 0, pure quadrature"),
+    Method("α = 0", "quad", printed="α = 0, pure quadrature"),
     Method("α = 0, instance mode", "quad:instance", printed=None),
     Method("α = 0.1", "blend:0.1"),
     Method("α = 0.2", "blend:0.2"),
@@ -106,6 +108,7 @@ STUDIES = (
         seeds=seeds(5),
         tables=("tab:multiarch-nonperiodic",),
         notes=(
+            GALERKIN_MODE,
             *_SINE,
             "Five seeds follow from tab:bootstrap-cis. What the cavity task maps to what is not stated; the "
             "problem's card says what was chosen.",
@@ -182,7 +185,7 @@ STUDIES = (
         seeds=seeds(5),
         statistic="std",
         tables=("tab:galerkin-2xgap",),
-        notes=(*_SINE, STAND_IN, "The Darcy columns are the runs of real-darcy-crossres up to 128²."),
+        notes=(GALERKIN_MODE, *_SINE, STAND_IN, "The Darcy columns are the runs of real-darcy-crossres up to 128²."),
     ),
     Study(
         name="arch-transfer",
@@ -226,7 +229,12 @@ STUDIES = (
         ),
         seeds=seeds(5),
         tables=("tab:helmholtz-galerkin-strong",),
-        notes=(MODE, MATCHED, INTERIOR_NOTE, "The numbers of samples are not stated: 1000, 100 and 200 are chosen."),
+        notes=(
+            GALERKIN_MODE,
+            MATCHED,
+            INTERIOR_NOTE,
+            "The numbers of samples are not stated: 1000, 100 and 200 are chosen.",
+        ),
     ),
     Study(
         name="poisson-dirichlet-galerkin-strong",
@@ -248,7 +256,7 @@ STUDIES = (
         seeds=seeds(5),
         tables=("tab:poisson-dirichlet-galerkin-strong",),
         notes=(
-            MODE,
+            GALERKIN_MODE,
             MATCHED,
             "The numbers of samples are not stated, and no patience other than the protocol's 25 to 30 epochs: 30 is "
             "taken. Printed errors above 30 % cannot come from "
@@ -269,11 +277,11 @@ STUDIES = (
                     TRAPEZOID_QUAD,
                     TRAPEZOID_BLEND,
                     TRAPEZOID_BLEND_01,
-                    Method("QuadNorm, periodic weights", "quad:instance:periodic", printed=None),
+                    Method("QuadNorm, instance mode, periodic weights", "quad:instance:periodic", printed=None),
                 ),
                 64,
                 (64, 128),
-                desk("galerkin", 64, (*_SHORT, "QuadNorm, periodic weights")),
+                desk("galerkin", 64, (*_SHORT, "QuadNorm, instance mode", "QuadNorm, instance mode, periodic weights")),
                 samples=(8000, 500, 2000),
                 width=48,
                 table="real-ns-galerkin",
@@ -282,12 +290,13 @@ STUDIES = (
         seeds=seeds(5),
         tables=("tab:real-ns-galerkin",),
         notes=(
-            MODE,
+            GALERKIN_MODE,
             "The paper's data come from a public benchmark suite and are not named further; ours are generated. "
             "Epochs and a validation split are not stated: 200 epochs, and 500 samples beside the 8000 and 2000.",
             "On a periodic grid the right weights are equal, so BlendQuadNorm would be LayerNorm, as the paper's own "
             "proposition says; its printed rows differ (3.57 against 3.90), so trapezoid weights were used. They are "
-            "kept here, with QuadNorm under the periodic ones as a row of ours.",
+            "kept here, with QuadNorm under the periodic ones, in instance mode, as a row of ours (in layer mode it is "
+            "LayerNorm).",
         ),
     ),
     *(_simple(*row) for row in _SIMPLE),

@@ -3,7 +3,17 @@
 from dataclasses import replace
 
 from quadnorm.lab.studies.catalog.fno.gap import EXTREME
-from quadnorm.lab.studies.catalog.parts import BLEND, INSTANCE, LAYER, PICTURED, QUAD, desk, seeds, variant
+from quadnorm.lab.studies.catalog.parts import (
+    BLEND,
+    GALERKIN_MODE,
+    INSTANCE,
+    LAYER,
+    PICTURED,
+    QUAD,
+    desk,
+    seeds,
+    variant,
+)
 from quadnorm.lab.studies.study import AS_TRAINED, TRANSFER, Desk, Method, Study, Variant, Way
 
 ANCHOR_NORMS = Way("anchor-norms", "norms anchored", "anchored", "norms")
@@ -66,7 +76,10 @@ STUDIES = (
             _everywhere("transolver", _ATTENTION_ROWS, {}),
         ),
         seeds=seeds(10),
-        notes=("Layer mode is what a user of LayerNorm would change to; instance mode is the paper's QuadNorm.",),
+        notes=(
+            "Layer mode is what a user of LayerNorm would change to; instance mode is the paper's QuadNorm.",
+            GALERKIN_MODE,
+        ),
     ),
     Study(
         name="transfer-baselines",

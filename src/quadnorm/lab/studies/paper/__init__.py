@@ -13,7 +13,6 @@ key                   meaning
 ``spread``            what stands after ±: ``ci95`` (Student t, ddof 1) or ``std`` (ddof 0); absent where there is no ±
 ``spread_stated``     false where the caption does not say it and the paper's general rule, 95 % intervals, is taken
 ``bold``              ``best``, ``tied`` (with the best, by overlapping intervals) or ``other`` (the notes say what)
-``side_by_side``      the panels are groups of columns in print
 ``notes``             where the table is open or contradicts another
 ``panels``            title, column heads, rows; ``resolutions`` of the columns after the first, where they are errors
 ====================  ==================================================================================================

@@ -96,6 +96,9 @@ class PrintedPanel:
         return cells
 
 
+SPREADS = {"ci95": "95 % confidence interval", "std": "standard deviation"}
+
+
 @dataclass(frozen=True)
 class PrintedTable:
     """A table of the paper; see :mod:`quadnorm.lab.studies.paper` for the meaning of the fields."""
@@ -110,7 +113,6 @@ class PrintedTable:
     spread: str | None = None
     spread_stated: bool = True
     bold: str | None = None
-    side_by_side: bool = False
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -129,6 +131,16 @@ class PrintedTable:
         plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
         plain["panels"] = panels
         return cls(**plain)
+
+    def runs(self) -> str:
+        """How many runs stand behind a cell and what its ± is, and which of the two the paper does not say itself.
+
+        >>> PrintedTable("tab:x", "", "", (), seeds=5, spread="ci95", spread_stated=False).runs()
+        '5 seeds, ± 95 % confidence interval (assumed)'
+        """
+        seeds = f"{self.seeds} seeds{'' if self.seeds_stated else ' (from elsewhere in the paper)'}"
+        spread = f"± {SPREADS[self.spread]}{'' if self.spread_stated else ' (assumed)'}" if self.spread else ""
+        return ", ".join(filter(None, (seeds if self.seeds else "", spread)))
 
     def panel(self, title: str) -> PrintedPanel:
         """The panel with this title."""

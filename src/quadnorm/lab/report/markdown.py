@@ -72,10 +72,13 @@ def verdict_table(judged: tuple[Judged, ...]) -> str:
             tables = " ".join(f"`{t}`" for t in j.claim.tables)
             claim = f"{escaped(j.claim.text)} {tables}".strip() if first else ""
             part = f" ({f.verdict})" if len(j.findings) > 1 else ""
+            part += f". Not testable: {escaped(f.reason)}" if f.reason else ""
             rows.append(
                 f"| {verdict} | {claim} | {escaped(f.claimed)} | {escaped(f.measured)}{part} | "
                 f"{escaped(f.budget)}; {escaped(f.kind)} |"
             )
+        if j.likely_reason:
+            rows.append(f"|  | *Likely reason:* {escaped(j.likely_reason)} | | | |")
     undecided = [j.claim.name for j in judged if j.verdict == NOT_RUN]
     text = "\n".join(rows) if len(rows) > 2 else ""
     return text + (f"\n\nNot decided by these records: {', '.join(undecided)}." if undecided else "")

@@ -1,6 +1,6 @@
 """The ledger: each kind of evidence gives each verdict on records made to deserve it."""
 
-from math import nan
+from math import inf, nan
 
 import numpy as np
 import pytest
@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quadnorm.lab.analysis.claims import cases
+from quadnorm.lab.analysis.claims.cases import shared
 from quadnorm.lab.analysis.claims.verdicts import (
     CONTRADICTED,
     NOT_RUN,
+    NOT_TESTABLE,
     PARTLY,
     REPRODUCED,
     VERDICTS,
@@ -23,6 +25,12 @@ from quadnorm.lab.analysis.comparisons import Contrast
 from quadnorm.lab.analysis.results import Library
 from quadnorm.lab.studies import study
 from tests.lab.analysis.synthetic_records import noise, write_records
+
+
+@pytest.fixture(autouse=True)
+def every_model_has_learned(monkeypatch):
+    """The made-up errors below are not meant to be near the printed ones."""
+    monkeypatch.setattr(shared, "TOO_FAR", inf)
 
 
 def desk(tmp_path, name, error):
@@ -239,3 +247,13 @@ def test_more_effect_never_makes_a_verdict_worse(value, below, above, claimed, m
 def test_a_claim_without_a_direction_is_refused():
     with pytest.raises(ValueError, match="turn the comparison round"):
         verdict_of(0.1, 0.0, 0.2, claimed=-0.3)
+
+
+@pytest.mark.parametrize(("native", "verdict"), [(6.4, REPRODUCED), (6.6, NOT_TESTABLE)])  # printed: 3.26 at 32²
+def test_models_that_have_not_learned_the_problem_decide_nothing(tmp_path, native, verdict, monkeypatch):
+    monkeypatch.setattr(shared, "TOO_FAR", 2.0)
+    library = desk(tmp_path, "extreme-crossres", lambda m, n, e: native * (0.6 if m == "QuadNorm" and n > 32 else 1))
+    finding = cases.better("extreme-crossres", "fno", 256, 35.4)(library)
+    assert finding.verdict == verdict
+    assert ("6.6 %, the paper's 3.3 %" in finding.reason) == (verdict == NOT_TESTABLE)
+    assert judge(Claim("x", "", (), (lambda _: finding,)), library).verdict == verdict

@@ -1,4 +1,4 @@
-"""Claims of the paper, held against records: reproduced, partly, contradicted or not run.
+"""Claims of the paper, held against records: reproduced, partly, contradicted, not testable or not run.
 
 ============  ========================================================================================================
 verdict       means
@@ -8,6 +8,8 @@ reproduced    the effect has the claimed direction, its confidence interval excl
 contradicted  the interval does not exclude zero but excludes half the claimed size; or it excludes a tenth of it
 partly        anything between: smaller than claimed, an interval that contains zero and half the claimed size, one
               seed only, or several cases with different verdicts
+not testable  the models behind the records have not learned the problem: at the training grid LayerNorm's error is more
+              than twice the printed one, and what the norms do to such models says nothing about the paper's
 not run       no records at the desk or paper preset (the smoke preset learns nothing)
 ============  ========================================================================================================
 
@@ -20,14 +22,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
 
+from quadnorm.lab.analysis.claims.reasons import REASONS
 from quadnorm.lab.analysis.results import Library
 
-REPRODUCED, PARTLY, CONTRADICTED, NOT_RUN = VERDICTS = ("reproduced", "partly", "contradicted", "not run")
+VERDICTS = ("reproduced", "partly", "contradicted", "not testable", "not run")
+REPRODUCED, PARTLY, CONTRADICTED, NOT_TESTABLE, NOT_RUN = VERDICTS
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What the records show on one case of a claim. ``kind`` names the statistic that decides."""
+    """What the records show on one case of a claim.
+
+    ``kind`` names the statistic that decides, ``reason`` says why a case is not testable.
+    """
 
     verdict: str
     measured: str = ""
@@ -35,6 +42,7 @@ class Finding:
     budget: str = ""
     command: str = ""
     kind: str = ""
+    reason: str = ""
 
 
 Case = Callable[[Library], Finding]
@@ -60,13 +68,19 @@ class Judged:
     verdict: str
     findings: tuple[Finding, ...] = ()
 
+    @property
+    def likely_reason(self) -> str:
+        """Why the records are not what the paper prints, as far as we can tell; empty where they are, or untold."""
+        return REASONS.get(self.claim.name, "") if self.verdict in (PARTLY, CONTRADICTED) else ""
+
 
 def judge(claim: Claim, library: Library) -> Judged:
-    """The verdict over all cases: the common one, or ``partly`` where they differ; cases not run do not count."""
+    """The verdict over the cases that could be tested: the common one, or ``partly`` where they differ."""
     findings = tuple(case(library) for case in claim.cases)
-    verdicts = {f.verdict for f in findings} - {NOT_RUN}
-    if not verdicts:
-        return Judged(claim, NOT_RUN, findings)
+    verdicts = {f.verdict for f in findings}
+    if not verdicts - {NOT_TESTABLE, NOT_RUN}:
+        return Judged(claim, NOT_TESTABLE if NOT_TESTABLE in verdicts else NOT_RUN, findings)
+    verdicts -= {NOT_TESTABLE, NOT_RUN}
     return Judged(claim, verdicts.pop() if len(verdicts) == 1 else PARTLY, findings)
 
 

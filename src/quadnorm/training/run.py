@@ -171,8 +171,9 @@ def _optimiser(config: TrainConfig, model: Normalised) -> torch.optim.Optimizer:
     o = config.optimiser
     # One pass over all numbers, where PyTorch has it: an attention model's many small parameters cost eight times less.
     fused = all(p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in model.parameters()) or None
-    options = {"lr": config.lr, "weight_decay": o.weight_decay, "betas": o.betas, "eps": o.eps, "fused": fused}
-    return torch.optim.AdamW(model.parameters(), **options)
+    return torch.optim.AdamW(
+        model.parameters(), lr=config.lr, weight_decay=o.weight_decay, betas=o.betas, eps=o.eps, fused=fused
+    )
 
 
 def _earlier(run: _Setting) -> Saved | None:

@@ -1,12 +1,13 @@
 """A puzzle: a norm is blamed for what a coordinate channel does.
 
-An FNO with InstanceNorm, trained on periodic Navier–Stokes at one resolution, gets worse at others. On a periodic grid
-counting samples is the integral, so that the norm cannot leak. The coordinates ``linspace(0, 1, n)`` can: they jump
-where the axis closes, their last sample moves with n, and the FFT sees both.
+The FNO of the CROP repository has InstanceNorm before and after every spectral convolution, is trained on periodic
+Navier–Stokes at 64² to make one step in time, and rolled out; on finer grids its error grows, and less without the
+norms. On a periodic grid counting samples is the integral, so that a norm cannot leak. The coordinates
+``linspace(0, 1, n)`` can: they jump where the axis closes, their last sample moves with n, and every step adds to it.
 
-Four small FNOs of one seed: norm or none, coordinates or none, and coordinates that close (sine and cosine). Trained
-at 32², tested at 32², 64² and 128² as they are and extended. ``python examples/crop_puzzle.py [--figure FILE.svg]``
-takes about two minutes on one core; needs ``pip install 'quadnorm[bench]'``.
+Small FNOs with norms or none, and with three kinds of coordinates, are trained at 64² and rolled out at 64², 128² and
+256² as they are and extended. ``python examples/crop_puzzle.py --results FILE.json`` keeps what was measured and goes
+on from there; ``--figure FILE.svg`` draws it. About 40 minutes on one core; needs ``pip install 'quadnorm[bench]'``.
 """
 
 from __future__ import annotations
@@ -14,21 +15,24 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from statistics import mean
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 import quadnorm as qn
-from quadnorm.problems import problem
+from quadnorm.problems import Problem, problem
 
-TRAIN, GRIDS, SAMPLES, TESTS = 32, (32, 64, 128), 48, 12
+TRAIN, GRIDS, SAMPLES, TESTS = 64, (64, 128, 256), 32, 4
+STARTS, STEPS = (10, 13, 16, 19), (1, 10)  # times at which training pairs begin; steps of the roll-out
 CASES = {
-    "InstanceNorm, coordinates linspace(0, 1, n)": ("instance", "linspace"),
-    "no norm, coordinates linspace(0, 1, n)": ("none", "linspace"),
-    "InstanceNorm, no coordinates": ("instance", "none"),
-    "InstanceNorm, coordinates sin 2πr, cos 2πr": ("instance", "closed"),
+    "norms, coordinates linspace(0, 1, n)": (True, "linspace"),
+    "no norm, coordinates linspace(0, 1, n)": (False, "linspace"),
+    "norms, no coordinates": (True, "none"),
+    "norms, coordinates sin 2πr, cos 2πr": (True, "closed"),
 }
+Errors = dict[str, dict[str, list[float]]]  # by way, by number of steps: one for each grid, in %
 
 
 class Spectral(nn.Module):
@@ -49,17 +53,23 @@ class Spectral(nn.Module):
         return torch.fft.irfft2(out, s=x.shape[-2:])
 
 
-class Net(nn.Module):
-    """Three layers; ``coordinates``: linspace, closed or none."""
+def perceptron(inside: int, hidden: int, out: int) -> nn.Module:
+    """Two layers on single samples."""
+    return nn.Sequential(nn.Conv2d(inside, hidden, 1), nn.GELU(), nn.Conv2d(hidden, out, 1))
 
-    def __init__(self, norm: str, coordinates: str, width: int = 16, modes: int = 8) -> None:
+
+class Net(nn.Module):
+    """v ← gelu(MLP(norm(spectral(norm(v)))) + skip(v)), four times; ``coordinates``: linspace, closed or none."""
+
+    def __init__(self, norm: bool, coordinates: str, width: int = 12, modes: int = 10) -> None:
         super().__init__()
         self.coordinates = coordinates
         self.lift = nn.Conv2d(1 + {"linspace": 2, "closed": 4, "none": 0}[coordinates], width, 1)
-        self.spectral = nn.ModuleList(Spectral(width, modes) for _ in range(3))
-        self.skip = nn.ModuleList(nn.Conv2d(width, width, 1) for _ in range(3))
-        self.norm = nn.InstanceNorm2d(width) if norm == "instance" else nn.Identity()
-        self.head = nn.Sequential(nn.Conv2d(width, 32, 1), nn.GELU(), nn.Conv2d(32, 1, 1))
+        self.spectral = nn.ModuleList(Spectral(width, modes) for _ in range(4))
+        self.mlp = nn.ModuleList(perceptron(width, width, width) for _ in range(4))
+        self.skip = nn.ModuleList(nn.Conv2d(width, width, 1) for _ in range(4))
+        self.norm = nn.InstanceNorm2d(width) if norm else nn.Identity()
+        self.head = perceptron(width, 4 * width, 1)
 
     def axis(self, n: int) -> Tensor:
         """The coordinates along one axis, (1, n) or (2, n)."""
@@ -76,8 +86,8 @@ class Net(nn.Module):
             fields = torch.cat([rows[:, :, None].expand(-1, n, m), columns[:, None].expand(-1, n, m)])
             x = torch.cat([x, fields[None].expand(x.shape[0], -1, -1, -1)], 1)
         v = self.lift(x)
-        for spectral, skip in zip(self.spectral, self.skip, strict=True):
-            v = F.gelu(self.norm(spectral(v)) + skip(v))
+        for spectral, mlp, skip in zip(self.spectral, self.mlp, self.skip, strict=True):
+            v = F.gelu(mlp(self.norm(spectral(self.norm(v)))) + skip(v))
         y: Tensor = self.head(v)
         return y
 
@@ -87,59 +97,108 @@ def error(y: Tensor, truth: Tensor) -> Tensor:
     return ((y - truth).flatten(1).norm(dim=1) / truth.flatten(1).norm(dim=1)).mean()
 
 
-def measure(
-    norm: str, coordinates: str, x: Tensor, y: Tensor, tests: list[tuple[Tensor, Tensor]]
-) -> dict[str, list[float]]:
-    """Train one network; errors in % on every test grid as it is and extended."""
-    torch.manual_seed(0)
-    model, steps = Net(norm, coordinates), 240
+def pairs() -> tuple[Tensor, Tensor]:
+    """Training pairs ω(t) → ω(t + 1) at 64², of trajectories that are different for each t."""
+    data = [flow(t, 1).dataset_many(range(k * SAMPLES, (k + 1) * SAMPLES), [TRAIN])[0] for k, t in enumerate(STARTS)]
+    return torch.cat([x for x, _ in data]), torch.cat([y for _, y in data])
+
+
+def flow(start: float, horizon: float) -> Problem:
+    """Navier–Stokes at the viscosity of the report."""
+    return problem("navier-stokes", viscosity=1e-3, start=start, horizon=horizon)
+
+
+def rollouts() -> dict[int, list[tuple[Tensor, Tensor]]]:
+    """For each number of steps, ω at the first time and after them, on every grid."""
+    first = len(STARTS) * SAMPLES
+    return {k: flow(STARTS[0], k).dataset_many(range(first, first + TESTS), list(GRIDS)) for k in STEPS}
+
+
+def train(norm: bool, coordinates: str, seed: int, x: Tensor, y: Tensor, steps: int = 600) -> nn.Module:
+    """One network, fitted to make one step."""
+    torch.manual_seed(seed)
+    model = Net(norm, coordinates)
     optimiser = torch.optim.Adam(model.parameters(), 4e-3)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 4e-3, total_steps=steps)
     for _ in range(steps):
-        at = torch.randint(len(x), (12,))
+        at = torch.randint(len(x), (4,))
         optimiser.zero_grad()
         error(model(x[at]), y[at]).backward()
         optimiser.step()
         schedule.step()
-    ways = {"as it is": model.eval(), "extended": qn.extend(model, (TRAIN, TRAIN), "periodic", example=x[:1])}
-    with torch.no_grad():
-        return {way: [100 * float(error(run(a), b)) for a, b in tests] for way, run in ways.items()}
+    return model.eval()
+
+
+@torch.no_grad()
+def measure(model: nn.Module, scale: Tensor, tests: dict[int, list[tuple[Tensor, Tensor]]]) -> Errors:
+    """Errors in % after one step and after all, on every grid, as the model is and extended."""
+    example = tests[1][0][0] / scale
+    ways = {"as it is": model, "extended": qn.extend(model, (TRAIN, TRAIN), "periodic", example=example)}
+    errors: Errors = {way: {str(k): [] for k in tests} for way in ways}
+    for way, run in ways.items():
+        for g in range(len(GRIDS)):
+            w = tests[1][g][0] / scale
+            for k in range(1, max(tests) + 1):
+                w = run(w)
+                if k in tests:
+                    errors[way][str(k)].append(100 * float(error(w * scale, tests[k][g][1])))
+    return errors
 
 
 def main() -> None:
-    """Print the table, keep it beside the figure."""
+    """Measure what is not there yet, print, draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=Path("puzzle.json"))
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--figure", type=Path)
     options = parser.parse_args()
-    flow = problem("navier-stokes")
-    ((x, y),) = flow.dataset_many(range(SAMPLES), [TRAIN])
-    tests = flow.dataset_many(range(SAMPLES, SAMPLES + TESTS), list(GRIDS))
-    scale = x.std(), y.std()
-    x, y = x / scale[0], y / scale[1]
-    tests = [(a / scale[0], b / scale[1]) for a, b in tests]
-    results = {}
-    for name, case in CASES.items():
-        results[name] = measure(*case, x, y, tests)
-        for way, values in results[name].items():
-            print(f"{name:45s} {way:9s}", *(f"{v:7.2f}" for v in values), flush=True)
+    results: dict[str, list[Errors]] = json.loads(options.results.read_text()) if options.results.exists() else {}
+    x, y = pairs()
+    tests, scale = rollouts(), x.std()
+    for seed in range(options.seeds):
+        for name, case in CASES.items():
+            if len(results.setdefault(name, [])) == seed:
+                results[name].append(measure(train(*case, seed, x / scale, y / scale), scale, tests))
+                options.results.write_text(json.dumps(results, indent=1) + "\n")
+                print(name, seed, results[name][-1], flush=True)
+    print(table(results))
     if options.figure:
-        options.figure.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
         draw(results, options.figure)
 
 
-def draw(results: dict[str, dict[str, list[float]]], file: Path) -> None:
-    """Errors against the test grid."""
+def table(results: dict[str, list[Errors]]) -> str:
+    """Markdown: means over the seeds and the range that they span."""
+    grids = " | ".join(f"{n}²" for n in GRIDS)
+    lines = [f"| model | way | steps | {grids} |", "|---|---|---|" + "---|" * len(GRIDS)]
+    for name, runs in results.items():
+        for way in runs[0]:
+            for k in runs[0][way]:
+                columns = zip(*(run[way][k] for run in runs), strict=True)
+                cells = [f"{mean(c):.2f} ({min(c):.2f}–{max(c):.2f})" for c in columns]
+                lines.append(f"| {name} | {way} | {k} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def draw(results: dict[str, list[Errors]], file: Path) -> None:
+    """Errors of the roll-out against the test grid: means, and bars from the least to the greatest seed."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
-    for k, (name, ways) in enumerate(results.items()):
-        axes.plot(GRIDS, ways["as it is"], color=f"C{k}", marker="osD^"[k], label=name)
-        axes.plot(GRIDS, ways["extended"], color=f"C{k}", linestyle=":", marker="osD^"[k], markerfacecolor="none")
-    axes.set(xscale="log", xlabel="test grid n", ylabel="relative L² error, %", xticks=GRIDS)
-    axes.set_xticklabels([f"{n}²" for n in GRIDS])
+    figure, axes = plt.subplots(figsize=(6.8, 3.8), layout="constrained")
+    for k, (name, runs) in enumerate(results.items()):
+        for way, line, face in (("as it is", "-", f"C{k}"), ("extended", ":", "white")):
+            columns = list(zip(*(run[way][str(STEPS[-1])] for run in runs), strict=True))
+            middle = [mean(c) for c in columns]
+            bars = [[m - min(c) for m, c in zip(middle, columns, strict=True)]]
+            bars.append([max(c) - m for m, c in zip(middle, columns, strict=True)])
+            at = [n * 1.03 ** (k - 1.5) for n in GRIDS]
+            label = name if way == "as it is" else None
+            axes.errorbar(
+                at, middle, bars, color=f"C{k}", ls=line, marker="osD^"[k], mfc=face, ms=5, capsize=2, label=label
+            )
+    axes.set(xscale="log", yscale="log", xlabel="test grid", ylabel=f"relative L² error after {STEPS[-1]} steps, %")
+    axes.set_xticks(GRIDS, [f"{n}²" for n in GRIDS])
     axes.minorticks_off()
-    axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, fontsize=8, title="solid: as it is; dotted: extended", title_fontsize=8)
+    axes.legend(frameon=False, fontsize=8, title="solid: as it is; dotted, open marks: extended", title_fontsize=8)
     figure.savefig(file)
 
 

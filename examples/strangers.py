@@ -133,22 +133,26 @@ class SqueezeExcite(nn.Module):
 
 
 class Attention(nn.Module):
-    """Tokens are the samples; ``galerkin``: KᵀV/n with normalised keys and values, else softmax."""
+    """Tokens are the samples; ``galerkin``: KᵀV/n with normalised keys and values, else softmax; then an MLP."""
 
-    def __init__(self, galerkin: bool) -> None:
+    def __init__(self, galerkin: bool, width: int = 2 * WIDTH, layers: int = 3) -> None:
         super().__init__()
-        self.galerkin, self.lift, self.head = galerkin, nn.Linear(3, WIDTH), nn.Linear(WIDTH, 1)
-        self.qkv = nn.ModuleList(nn.Linear(WIDTH, 3 * WIDTH) for _ in range(2))
+        self.galerkin, self.width, self.lift, self.head = galerkin, width, nn.Linear(3, width), nn.Linear(width, 1)
+        self.qkv = nn.ModuleList(nn.Linear(width, 3 * width) for _ in range(layers))
+        self.mlp = nn.ModuleList(
+            nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)) for _ in range(layers)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         v = self.lift(with_coordinates(x).flatten(2).mT)
-        for layer in self.qkv:
-            q, k, u = layer(v).chunk(3, -1)
+        for layer, mlp in zip(self.qkv, self.mlp, strict=True):
+            q, k, u = layer(F.layer_norm(v, (self.width,))).chunk(3, -1)
             if self.galerkin:
-                k, u = F.layer_norm(k, (WIDTH,)), F.layer_norm(u, (WIDTH,))
+                k, u = F.layer_norm(k, (self.width,)), F.layer_norm(u, (self.width,))
                 v = v + q @ (k.mT @ u / k.shape[1])
             else:
-                v = v + torch.softmax(q @ k.mT / WIDTH**0.5, -1) @ u
+                v = v + torch.softmax(q @ k.mT / self.width**0.5, -1) @ u
+            v = v + mlp(F.layer_norm(v, (self.width,)))
         y: Tensor = self.head(v).mT.reshape(x.shape)
         return y
 

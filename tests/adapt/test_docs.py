@@ -57,12 +57,13 @@ def test_the_comparison_says_what_the_page_says():
     trained, anchored, native = (
         dict(zip(errors, column, strict=True)) for column in list(zip(*errors.values(), strict=True))[1:4]
     )
-    smooth, coarse, fine, jumps, kinks, points = errors
+    smooth, coarse, fine, jumps, kinks, asked, points = errors
     assert native[smooth] < 1.1 * anchored[smooth] < trained[smooth]
     assert native[coarse] < anchored[coarse] < trained[coarse]
     assert anchored[fine] < native[fine] / 3
     assert anchored[jumps] < native[jumps]
     assert anchored[kinks] < native[kinks] / 1.5
+    assert errors[asked][4] < errors[asked][3] / 1.5  # extended, and interpolated
     assert anchored[points] < min(native[points], trained[points])
 
 

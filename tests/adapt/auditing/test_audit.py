@@ -147,6 +147,45 @@ def test_aliasing_of_the_input_is_told_from_leaks():
     assert "aliasing of the input" in audit(model, field, [9, 17, 33, 65], interventions=False).rest
 
 
+def test_the_data_says_which_way_it_favours():
+    """Smooth on nested grids, fine inputs, kinks, grids that do not nest, coarser ones, samples that end early."""
+    model = nn.Sequential(nn.Conv1d(1, 4, 1), nn.GroupNorm(1, 4), nn.Conv1d(4, 1, 1)).double()
+
+    def axis(n, left=False):
+        return torch.arange(n, dtype=torch.float64) / (n - (not left))
+
+    def favoured(field, sizes, target=None, **more):
+        def make(n):
+            r = axis(n, "placement" in more)
+            x, y = (f(r)[None, None] for f in (field, target or field))
+            return (x, y) if target else x
+
+        result = audit(model, make, sizes, interventions=False, **more)
+        assert f"as a rule, such data favours {result.favours}" in str(result)
+        return result.favours
+
+    def fine(r):
+        return torch.exp(r) + 0.5 * torch.sin(24 * math.pi * r)
+
+    def kinks(r):
+        return 1 + 0.2 * torch.sin(9 * math.pi * r + 1).abs()
+
+    assert favoured(torch.exp, [17, 33, 65]).startswith("at_native: inputs are smooth")
+    assert favoured(torch.exp, [17, 40]).startswith("at_native: inputs are smooth")
+    assert favoured(fine, [17, 65]).startswith("anchor or extend if outputs have")
+    assert favoured(fine, [17, 65], torch.exp).startswith("at_native: what upsampling misses")
+    assert favoured(fine, [17, 40]).startswith("anchor: the input has fine scales and the grids do not nest")
+    assert favoured(torch.exp, [33, 17]).startswith("extend or at_native")
+    assert favoured(torch.exp, [16, 32], placement="left").endswith("where upsampling extrapolates")
+    for constant, way in (
+        (0.0, "at_native"),
+        (1.13, "anchor or extend: targets have kinks"),
+    ):  # errors of 100 and 5 %
+        model[2].weight.data.zero_()
+        model[2].bias.data.fill_(constant)
+        assert favoured(torch.exp, [17, 65], kinks).startswith(way)
+
+
 def test_consistent_models_need_nothing():
     result = audit(network(nn.GELU()), smooth, SIZES)
     assert not result.leaks

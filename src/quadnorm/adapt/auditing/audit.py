@@ -10,17 +10,17 @@ from torch import Tensor, nn
 from quadnorm.adapt.anchoring.by_calls import by_calls
 from quadnorm.adapt.anchoring.examine import examined
 from quadnorm.adapt.anchoring.trace import scratch
-from quadnorm.adapt.auditing.commute import Restriction, relative, run
+from quadnorm.adapt.auditing.commute import Restriction, run
 from quadnorm.adapt.auditing.experiments import ROUNDING, Resolution, errors, intervene, orders, spacing, totals
 from quadnorm.adapt.auditing.report import Audit
 from quadnorm.adapt.auditing.rows import add_calls, evaluates, module_rows
+from quadnorm.adapt.auditing.traits import between, traits
 from quadnorm.adapt.calls.examples import Probe
 from quadnorm.adapt.calls.plan import CannotFollowError
 from quadnorm.adapt.extending.extended import Extended
 from quadnorm.adapt.models import check_module, model_grid, own_placement
 from quadnorm.adapt.placing import seen_placement, settled_placement
 from quadnorm.adapt.report import AnchorReport
-from quadnorm.carry.grids import carry
 from quadnorm.measures.base import Shape
 
 MakeInput = Callable[[Any], "Tensor | tuple[Tensor, Tensor]"]
@@ -51,7 +51,7 @@ def audit(
         model: takes (B, C, \*spatial); untouched, run in eval mode.
         make_input: ``make_input(n)`` gives the input at resolution n, or a pair (input, target). With targets the
             audit measures the error of the model as it is, anchored, extended, and run at the training grid, and
-            recommends one.
+            recommends one. It also says which way such data favours as a rule: :class:`Audit`'s ``traits``.
         resolutions: the training resolution first, then others, best nested in it; three or more give orders.
         placement: where samples lie, as for :func:`quadnorm.anchor`. The data's own evidence is checked against it.
         restrict: how the input goes to the training grid for the run there; see :func:`quadnorm.at_native`.
@@ -74,7 +74,7 @@ def audit(
     sizes, names = model_grid(model, grids[0], placement)
     check = seen_placement(list(inputs.values()))
     names = settled_placement(check, placement, len(sizes), own_placement(model, len(sizes))) or names
-    native, finest = next(iter(inputs.values())), max(inputs.values(), key=lambda x: x.shape[2:].numel())
+    native, finest = next(iter(inputs.values())), inputs[_finest(inputs)]
     trial = scratch(model)
     reference = run(trial, native).outputs
     gaps = run(trial, finest, Restriction(tuple(finest.shape[2:]), sizes, names), reference)
@@ -86,7 +86,7 @@ def audit(
         add_calls(rows, extended, report, finest)
     by_way = {"as it is": totals(trial, inputs.values(), sizes, names)}
     # One more experiment: the same input without what lies between the training grid's samples.
-    smooth = carry(carry(finest, sizes, names), tuple(finest.shape[2:]), names)
+    smooth, detail = between(finest, sizes, names)
     smoothed = None
     if extended is not None and evaluates(rows):
         by_way["extended"] = totals(extended, inputs.values(), sizes, names)
@@ -104,7 +104,7 @@ def audit(
         left=report.left,
         floor=ROUNDING.get(finest.dtype, 1e-2),
         grid=check,
-        detail=relative(smooth, finest),
+        traits=traits(detail, targets.get(_finest(inputs)), grids, sizes, names),
         smoothed=smoothed,
     )
 
@@ -136,6 +136,10 @@ def _inputs(
             "moves the axis"
         )
     return inputs, targets
+
+
+def _finest(inputs: dict[Resolution, Tensor]) -> Resolution:
+    return max(inputs, key=lambda n: inputs[n].shape[2:].numel())
 
 
 def _label(n: Resolution) -> str:

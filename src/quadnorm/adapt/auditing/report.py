@@ -14,6 +14,7 @@ from typing import Any
 
 from quadnorm._files import write_atomic
 from quadnorm._text import html_table
+from quadnorm.adapt.auditing.traits import Traits
 from quadnorm.adapt.report import Entry, table
 from quadnorm.carry.gridcheck import GridCheck
 
@@ -76,9 +77,8 @@ class Audit:
 
     ``rows``: every module that was seen; ``leaks``: those that matter, the worst first. ``totals``: the model's
     discrepancy from its training grid at each resolution, as it is and anchored. ``errors``: mean relative L²
-    errors, if there were targets. ``left``: what could not be anchored. ``detail``: the share of the finest input
-    that the training grid cannot hold. ``smoothed``: the anchored model's discrepancy at the finest grid for an
-    input without that share.
+    errors, if there were targets. ``left``: what could not be anchored. ``traits``: what in the data decides between
+    the ways. ``smoothed``: the anchored model's discrepancy at the finest grid for an input without fine scales.
     """
 
     resolutions: list[str]
@@ -88,8 +88,8 @@ class Audit:
     errors: dict[str, list[float]]
     left: list[Entry]
     floor: float
+    traits: Traits
     grid: GridCheck | None = None
-    detail: float = 0.0
     smoothed: float | None = None
 
     @property
@@ -152,6 +152,16 @@ class Audit:
         return low
 
     @property
+    def detail(self) -> float:
+        """The share of the finest input that the training grid cannot hold."""
+        return self.traits.detail
+
+    @property
+    def favours(self) -> str:
+        """The way that data of these traits favours as a rule, and why; what was measured stands above it."""
+        return self.traits.favours(self.errors["as it is"][0] if self.errors else None)
+
+    @property
     def recommendation(self) -> str:
         """One of ``anchor``, ``extend``, ``at_native`` or ``nothing``, with the evidence."""
         raw = self.totals["as it is"]
@@ -210,6 +220,11 @@ class Audit:
         if self.grid is not None:
             parts.append(f"data: {self.grid}")
         parts.append(f"input: {self.detail:.2%} of the finest input lies between the training grid's samples")
+        if self.traits.target_detail is not None:
+            parts.append(
+                f"target: {self.traits.target_detail:.2%} of the finest target does, which at_native cannot give"
+            )
+        parts.append(f"as a rule, such data favours {self.favours}")
         parts.append(f"recommended: {self.recommendation}")
         choice = self.recommendation.replace(",", ":").split(":")[0]
         if choice in HOW:

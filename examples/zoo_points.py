@@ -1,0 +1,127 @@
+"""neuraloperator's GINO on scattered points it was not trained on, for ``examples/zoo.py``.
+
+Its latent grid has a size of its own and never changes; what changes is the mean over the input points that lie within
+a radius of each latent node. Output points are queries and do not enter any sum. So its output on the training cloud is
+a function that can be asked anywhere, and drift is the distance from it at the new cloud's points.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import quadnorm as qn
+from quadnorm.carry.scattered import linear_map
+
+COUNT, LATENT, RADIUS = 400, 16, 0.15
+POINT_WAYS = ("as it is", "training measure", "input at the training points", "at_native, output by lines")
+
+
+class OnPoints(nn.Module):
+    """GINO as ``model(x, coordinates)``; the input may lie on other ``points`` than the output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from neuralop.models import GINO
+
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.gino = GINO(
+                in_channels=1,
+                out_channels=1,
+                gno_coord_dim=2,
+                in_gno_radius=RADIUS,
+                out_gno_radius=RADIUS,
+                fno_in_channels=8,
+                fno_n_modes=(6, 6),
+                fno_hidden_channels=12,
+                fno_n_layers=2,
+                fno_norm="instance_norm",
+                in_gno_channel_mlp_hidden_layers=[32, 32],
+                out_gno_channel_mlp_hidden_layers=[32, 32],
+                in_gno_transform_type="linear",
+                gno_use_open3d=False,
+                gno_use_torch_scatter=False,
+            )
+        axis = (torch.arange(LATENT) + 0.5) / LATENT
+        self.latent = torch.stack(torch.meshgrid(axis, axis, indexing="ij"), -1)[None]
+
+    def forward(self, x: Tensor, coordinates: Tensor, points: Tensor | None = None) -> Tensor:
+        """(B, M, 1) at the points → (B, M', 1) at the coordinates."""
+        y: Tensor = self.gino((coordinates if points is None else points)[None], self.latent, coordinates[None], x)
+        return y
+
+
+class WeighedSearch(nn.Module):
+    """A neighbour search that also gives weights, one measure's shares within each neighbourhood."""
+
+    def __init__(self, search: nn.Module, weights: Tensor) -> None:
+        super().__init__()
+        self.search, self.weights = search, weights
+
+    def forward(self, data: Tensor, queries: Tensor, radius: float) -> dict[str, Tensor]:
+        """As neuraloperator's ``NeighborSearch``."""
+        found: dict[str, Tensor] = self.search(data, queries, radius)
+        counts = found["neighbors_row_splits"].diff()
+        owner = torch.repeat_interleave(torch.arange(len(counts)), counts)
+        weights = self.weights[found["neighbors_index"]]
+        totals = torch.zeros(len(counts)).index_add(0, owner, weights)
+        return {**found, "weights": weights / totals[owner].clamp(min=1e-12)}
+
+
+def training_measure(points: Tensor, new: Tensor) -> Tensor:
+    """Weights w of the new points with Σ w f(new) = Σ f(points), f taken to the points by lines: w = Pᵀ1."""
+    index, weight = linear_map(new, points)
+    return torch.zeros(len(new), dtype=weight.dtype).index_add(0, index.flatten(), weight.flatten()).float()
+
+
+def field(points: Tensor) -> Tensor:
+    """Two smooth fields, (2, M, 1)."""
+    u, v = points.T
+    fields = torch.sin(2.9 * u + 1) * torch.cos(2.1 * v), torch.exp(u - v) * torch.cos(3.1 * u * v)
+    return torch.stack(fields)[..., None]
+
+
+def clouds() -> dict[str, Tensor]:
+    """The training cloud, and others: with its points among them, of other points, and of another density."""
+    random = torch.Generator().manual_seed(0)
+    native, more, other, dense = (torch.rand(n, 2, generator=random) for n in (COUNT, 3 * COUNT, 4 * COUNT, 4 * COUNT))
+    return {
+        "training, 400 points": native,
+        "1600 points, the 400 among them": torch.cat([native, more]),
+        "1600 other points": other,
+        "1600 other points, denser to one side": dense**2,
+    }
+
+
+@torch.no_grad()
+def cloud_drift() -> dict[str, Any]:
+    """Relative distance from the training cloud's output function, for every cloud in every way."""
+    torch.manual_seed(0)
+    model = OnPoints().eval()
+    native, *_ = clouds().values()
+    wrapped, search = qn.at_native(model, native), model.gino.gno_in.neighbor_search
+    values: dict[str, Any] = {}
+    for name, new in clouds().items():
+        reference = model(field(native), new, native)
+        outputs = {"as it is": model(field(new), new)}
+        model.gino.gno_in.neighbor_search = WeighedSearch(search, training_measure(native, new))
+        outputs["training measure"] = model(field(new), new)
+        model.gino.gno_in.neighbor_search = search
+        index, weight = linear_map(new, native)
+        at_home = (field(new)[:, index] * weight.float()[..., None]).sum(2)
+        outputs["input at the training points"] = model(at_home, new, native)
+        outputs["at_native, output by lines"] = wrapped(field(new), new)
+        values[name] = {way: float((y - reference).norm() / reference.norm()) for way, y in outputs.items()}
+    return values
+
+
+def cloud_table(values: dict[str, Any]) -> str:
+    """Markdown, one row per cloud."""
+    lines = ["| GINO on | " + " | ".join(POINT_WAYS) + " |", "|---|" + "---|" * len(POINT_WAYS)]
+    for name, row in values.items():
+        lines.append(f"| {name} | " + " | ".join(f"{row[way]:.1e}" for way in POINT_WAYS) + " |")
+    return "\n".join(lines)

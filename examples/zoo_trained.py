@@ -16,13 +16,13 @@ from zoo_ways import NATIVE, WAYS, ways
 
 from quadnorm.problems import problem
 
-TEST, SAMPLES, TESTS, STEPS = 129, 400, 20, 500
+TEST, SAMPLES, TESTS, STEPS = 129, 400, 20, 400
 TRAINED = (
     "neuraloperator FNO",
     "neuraloperator FNO, domain padding",
     "FNO by torch.fft",
     "FNO by torch.fft, padded by 9",
-    "Galerkin attention",
+    "UNO",
     "U-Net",
 )
 

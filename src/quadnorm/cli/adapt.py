@@ -21,7 +21,7 @@ Grids = Annotated[
 
 # The columns of an audit that --json and --csv print.
 COLUMNS = ("kind", "introduced", "cumulative", "order", "alone", "fixed", "cause", "remedy")
-PARTS = ("resolutions", "totals", "errors", "recommendation")
+PARTS = ("resolutions", "totals", "errors", "favours", "recommendation")
 
 
 def anchor(

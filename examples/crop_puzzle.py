@@ -114,7 +114,7 @@ def rollouts() -> dict[int, list[tuple[Tensor, Tensor]]]:
     return {k: flow(STARTS[0], k).dataset_many(range(first, first + TESTS), list(GRIDS)) for k in STEPS}
 
 
-def train(norm: bool, coordinates: str, seed: int, x: Tensor, y: Tensor, steps: int = 600) -> nn.Module:
+def train(norm: bool, coordinates: str, seed: int, x: Tensor, y: Tensor, steps: int = 400) -> nn.Module:
     """One network, fitted to make one step."""
     torch.manual_seed(seed)
     model = Net(norm, coordinates)

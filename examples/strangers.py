@@ -1,6 +1,7 @@
 """Models as other people write them, for ``examples/zoo.py``: (B, 1, n, n) → (B, 1, n, n), random weights.
 
-None of them knows of quadnorm. Those of neuraloperator need ``pip install 'quadnorm[compat]'``.
+None of them knows of quadnorm. Those of neuraloperator need ``pip install 'quadnorm[compat]'``, LocalNO also
+``pip install --no-deps torch-harmonics==0.7.4``.
 """
 
 from __future__ import annotations
@@ -65,12 +66,18 @@ def codano() -> nn.Module:
     )
 
 
-def local_no() -> nn.Module:
-    """Needs torch-harmonics."""
+def local_no(padding: str) -> nn.Module:
+    """Integrals and differences over small neighbourhoods; needs torch-harmonics."""
     from neuralop.models.local_no import LocalNO
 
     return LocalNO(
-        in_channels=1, out_channels=1, n_modes=(8, 8), hidden_channels=WIDTH, n_layers=3, default_in_shape=(33, 33)
+        in_channels=1,
+        out_channels=1,
+        n_modes=(8, 8),
+        hidden_channels=WIDTH,
+        n_layers=3,
+        default_in_shape=(33, 33),
+        conv_padding_mode=padding,
     )
 
 
@@ -199,7 +206,8 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "TFNO, tensor train": lambda: neuralop("TFNO", factorization="tt", rank=0.5, norm="group_norm"),
     "UNO": uno,
     "CODANO": codano,
-    "LocalNO": local_no,
+    "LocalNO": lambda: local_no("periodic"),
+    "LocalNO, padded by replication": lambda: local_no("replicate"),
     "FNO by torch.fft": ClassicFNO,
     "FNO by torch.fft, padded by 9": lambda: ClassicFNO(9),
     "squeeze and excite": SqueezeExcite,
@@ -208,4 +216,3 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "U-Net": UNet,
     "vision transformer": VisionTransformer,
 }
-KERNELS = ("UNO", "CODANO", "U-Net", "vision transformer")  # resamplings, or kernels of a fixed number of samples

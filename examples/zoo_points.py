@@ -18,11 +18,11 @@ import quadnorm as qn
 from quadnorm.carry.scattered import linear_map
 
 COUNT, LATENT, RADIUS = 400, 16, 0.15
-POINT_WAYS = ("as it is", "training measure", "input at the training points", "at_native, output by lines")
+POINT_WAYS = ("as it is", "training measure", "at_native, asked", "at_native, output by lines")
 
 
 class OnPoints(nn.Module):
-    """GINO as ``model(x, coordinates)``; the input may lie on other ``points`` than the output."""
+    """GINO as ``model(x, coordinates)``, with outputs at other points on request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,9 +49,9 @@ class OnPoints(nn.Module):
         axis = (torch.arange(LATENT) + 0.5) / LATENT
         self.latent = torch.stack(torch.meshgrid(axis, axis, indexing="ij"), -1)[None]
 
-    def forward(self, x: Tensor, coordinates: Tensor, points: Tensor | None = None) -> Tensor:
-        """(B, M, 1) at the points → (B, M', 1) at the coordinates."""
-        y: Tensor = self.gino((coordinates if points is None else points)[None], self.latent, coordinates[None], x)
+    def forward(self, x: Tensor, coordinates: Tensor, queries: Tensor | None = None) -> Tensor:
+        """(B, M, 1) at the coordinates → (B, M', 1) at the queries."""
+        y: Tensor = self.gino(coordinates[None], self.latent, (coordinates if queries is None else queries)[None], x)
         return y
 
 
@@ -103,18 +103,17 @@ def cloud_drift() -> dict[str, Any]:
     torch.manual_seed(0)
     model = OnPoints().eval()
     native, *_ = clouds().values()
-    wrapped, search = qn.at_native(model, native), model.gino.gno_in.neighbor_search
+    search = model.gino.gno_in.neighbor_search
+    asked, carried = qn.at_native(model, native, queries="queries"), qn.at_native(model, native)
     values: dict[str, Any] = {}
     for name, new in clouds().items():
-        reference = model(field(native), new, native)
+        reference = model(field(native), native, new)
         outputs = {"as it is": model(field(new), new)}
         model.gino.gno_in.neighbor_search = WeighedSearch(search, training_measure(native, new))
         outputs["training measure"] = model(field(new), new)
         model.gino.gno_in.neighbor_search = search
-        index, weight = linear_map(new, native)
-        at_home = (field(new)[:, index] * weight.float()[..., None]).sum(2)
-        outputs["input at the training points"] = model(at_home, new, native)
-        outputs["at_native, output by lines"] = wrapped(field(new), new)
+        outputs["at_native, asked"] = asked(field(new), new)
+        outputs["at_native, output by lines"] = carried(field(new), new)
         values[name] = {way: float((y - reference).norm() / reference.norm()) for way, y in outputs.items()}
     return values
 

@@ -16,7 +16,7 @@ from zoo_ways import NATIVE, WAYS, ways
 
 from quadnorm.problems import problem
 
-TEST, SAMPLES, TESTS, STEPS = 129, 400, 20, 400
+TEST, SAMPLES, TESTS, STEPS = 129, 400, 20, 300
 TRAINED = (
     "neuraloperator FNO",
     "neuraloperator FNO, domain padding",

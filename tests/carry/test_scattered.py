@@ -66,6 +66,29 @@ def _at(z, new, train):
     return torch.from_numpy(LinearNDInterpolator(new.numpy(), z[0].numpy())(train.numpy()))[None]
 
 
+class Kernel(torch.nn.Module):
+    """Σ_j cos(9|q − r_j|) x_j / N at any points q, rough between the r."""
+
+    def forward(self, x, coordinates, queries=None):
+        q = coordinates if queries is None else queries
+        return torch.cos(9 * torch.cdist(q, coordinates)) @ x / len(coordinates)
+
+
+def test_a_model_that_can_be_asked_is_asked():
+    """The output function of the training mesh at the new points: exact where the input is linear."""
+    home, new = (torch.rand(n, 2, generator=torch.Generator().manual_seed(n), dtype=torch.float64) for n in (40, 900))
+    corners = torch.cartesian_prod(*[torch.arange(2.0, dtype=torch.float64)] * 2)
+    new = torch.cat([new, corners])  # no training point outside of their hull
+    linear, model = torch.tensor([[1.0], [2.0]], dtype=torch.float64), Kernel()
+    truth = model((home @ linear)[None], home, new)
+    asked = at_native(model, home, queries="queries")((new @ linear)[None], new)
+    assert torch.allclose(asked, truth, atol=1e-12)
+    carried = at_native(model, home)((new @ linear)[None], new)
+    assert (carried - truth).norm() > 0.01 * truth.norm()
+    with pytest.raises(ValueError, match="queries belong to the points"):
+        at_native(model, 17, queries="queries")
+
+
 def test_errors():
     with pytest.raises(ValueError, match="shape"):
         linear_map(torch.zeros(3), torch.zeros(3, 2))

@@ -24,6 +24,7 @@ def at_native(
     restrict: str = "cubic",
     interpolate: str = "cubic",
     weights: Tensor | None = None,
+    queries: str | None = None,
     layout: str = "first",
 ) -> AtNative | AtNativePoints:
     r"""The model run on its training grid, whatever grid it is asked on.
@@ -43,6 +44,8 @@ def at_native(
             (N, d), the training mesh's points: see :class:`quadnorm.adapt.AtNativePoints`, which interpolates by
             lines.
         weights: (N,), of the training mesh's points, if the model is to be given them.
+        queries: the name of the model's argument for the points at which outputs are wanted, if it has one: outputs on
+            meshes are then asked for there instead of being interpolated.
         layout: where the channels of fields are, ``first`` (B, C, \*spatial), ``last`` or ``tokens``, as for
             :func:`quadnorm.extend`. Outputs may be dicts, tuples and dataclasses of fields.
         restrict, interpolate: ``cubic``, ``linear`` or ``nearest``, for R and P. A piecewise constant input should
@@ -57,9 +60,10 @@ def at_native(
     """
     check_module(model, "run")
     if isinstance(resolution, Tensor):
-        return AtNativePoints(model, resolution, weights)
-    if weights is not None:
-        raise ValueError("weights belong to the points of a training mesh; a grid's samples have none of their own")
+        return AtNativePoints(model, resolution, weights, queries)
+    for name, given in (("weights", weights), ("queries", queries)):
+        if given is not None:
+            raise ValueError(f"{name} belong to the points of a training mesh; a grid's samples have none of their own")
     sizes, names = model_grid(model, resolution, placement)
     return AtNative(model, sizes, names, restrict, interpolate, layout)
 

@@ -75,15 +75,16 @@ class AtNativePoints(nn.Module):
     """:func:`quadnorm.at_native` for models on scattered points, such as ``model(x, coordinates=r, weights=w)``.
 
     ``points`` (N, d) and ``weights`` (N,) are those of training; a call with x (B, M, C) and ``coordinates`` (M, d)
-    carries x to them by lines, runs the model there, and carries the output (B, N, C') back.
+    carries x to them by lines, runs the model there, and carries the output (B, N, C') back. A model that can be asked
+    for outputs at points of its caller's choice is asked, and nothing is carried back: ``queries`` names the argument.
     """
 
     points: Tensor
     weights: Tensor | None
 
-    def __init__(self, model: nn.Module, points: Any, weights: Any = None) -> None:
+    def __init__(self, model: nn.Module, points: Any, weights: Any = None, queries: str | None = None) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.queries = model, queries
         self.register_buffer("points", torch.as_tensor(points).detach().clone(), persistent=False)
         w = None if weights is None else torch.as_tensor(weights).detach().clone()
         self.register_buffer("weights", w, persistent=False)
@@ -97,8 +98,9 @@ class AtNativePoints(nn.Module):
                 f"{tuple(x.shape)} and {tuple(r.shape)}"
             )
         native = {} if self.weights is None else {"weights": self.weights}
-        y = self.model(_apply(x, r, self.points), coordinates=self.points, **native, **options)
-        return _apply(y, self.points, r)
+        asked = {} if self.queries is None else {self.queries: r}
+        y: Tensor = self.model(_apply(x, r, self.points), coordinates=self.points, **native, **asked, **options)
+        return y if asked else _apply(y, self.points, r)
 
 
 def _apply(x: Tensor, source: Tensor, target: Tensor) -> Tensor:

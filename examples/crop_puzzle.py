@@ -32,7 +32,7 @@ CASES = {
     "norms, no coordinates": (True, "none"),
     "norms, coordinates sin 2πr, cos 2πr": (True, "closed"),
 }
-Errors = dict[str, dict[str, list[float]]]  # by way, by number of steps: one for each grid, in %
+Errors = dict[str, dict[str, list[float]]]  # by way, by what was measured after which step: one for each grid
 
 
 class Spectral(nn.Module):
@@ -131,18 +131,21 @@ def train(norm: bool, coordinates: str, seed: int, x: Tensor, y: Tensor, steps: 
 
 @torch.no_grad()
 def measure(model: nn.Module, scale: Tensor, tests: dict[int, list[tuple[Tensor, Tensor]]]) -> Errors:
-    """Errors in % after one step and after all, on every grid, as the model is and extended."""
+    """After each number of steps, as the model is and extended: errors on every grid, and drifts from 64², in %."""
     example = tests[1][0][0] / scale
     ways = {"as it is": model, "extended": qn.extend(model, (TRAIN, TRAIN), "periodic", example=example)}
-    errors: Errors = {way: {str(k): [] for k in tests} for way in ways}
+    values: Errors = {way: {f"{what} {k}": [] for k in tests for what in ("error", "drift")} for way in ways}
     for way, run in ways.items():
-        for g in range(len(GRIDS)):
+        native: dict[int, Tensor] = {}
+        for g, n in enumerate(GRIDS):
             w = tests[1][g][0] / scale
             for k in range(1, max(tests) + 1):
                 w = run(w)
                 if k in tests:
-                    errors[way][str(k)].append(100 * float(error(w * scale, tests[k][g][1])))
-    return errors
+                    shared = w[..., :: n // TRAIN, :: n // TRAIN]
+                    values[way][f"error {k}"].append(100 * float(error(w * scale, tests[k][g][1])))
+                    values[way][f"drift {k}"].append(100 * float(error(shared, native.setdefault(k, shared))))
+    return values
 
 
 def main() -> None:
@@ -161,44 +164,49 @@ def main() -> None:
                 results[name].append(measure(train(*case, seed, x / scale, y / scale), scale, tests))
                 options.results.write_text(json.dumps(results, indent=1) + "\n")
                 print(name, seed, results[name][-1], flush=True)
-    print(table(results))
+    for steps in STEPS:
+        print(f"\nafter {steps} steps\n{table(results, steps)}")
     if options.figure:
         draw(results, options.figure)
 
 
-def table(results: dict[str, list[Errors]]) -> str:
-    """Markdown: means over the seeds and the range that they span."""
-    grids = " | ".join(f"{n}²" for n in GRIDS)
-    lines = [f"| model | way | steps | {grids} |", "|---|---|---|" + "---|" * len(GRIDS)]
+def table(results: dict[str, list[Errors]], steps: int = STEPS[-1]) -> str:
+    """Markdown: errors and drifts after the steps, means over the seeds and the range that they span."""
+    heads = [*(f"error at {n}²" for n in GRIDS), *(f"drift at {n}²" for n in GRIDS[1:])]
+    lines = ["| model | way | " + " | ".join(heads) + " |", "|---|---|" + "---|" * len(heads)]
     for name, runs in results.items():
         for way in runs[0]:
-            for k in runs[0][way]:
-                columns = zip(*(run[way][k] for run in runs), strict=True)
-                cells = [f"{mean(c):.2f} ({min(c):.2f}–{max(c):.2f})" for c in columns]
-                lines.append(f"| {name} | {way} | {k} | " + " | ".join(cells) + " |")
+            rows = [[*run[way][f"error {steps}"], *run[way][f"drift {steps}"][1:]] for run in runs]
+            cells = [f"{mean(c):.2f} ({min(c):.2f}–{max(c):.2f})" for c in zip(*rows, strict=True)]
+            lines.append(f"| {name} | {way} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
 def draw(results: dict[str, list[Errors]], file: Path) -> None:
-    """Errors of the roll-out against the test grid: means, and bars from the least to the greatest seed."""
+    """What the test grid adds to the roll-out: means, and bars from the least to the greatest seed."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(6.8, 3.8), layout="constrained")
-    for k, (name, runs) in enumerate(results.items()):
-        for way, line, face in (("as it is", "-", f"C{k}"), ("extended", ":", "white")):
-            columns = list(zip(*(run[way][str(STEPS[-1])] for run in runs), strict=True))
-            middle = [mean(c) for c in columns]
-            bars = [[m - min(c) for m, c in zip(middle, columns, strict=True)]]
-            bars.append([max(c) - m for m, c in zip(middle, columns, strict=True)])
-            at = [n * 1.03 ** (k - 1.5) for n in GRIDS]
-            label = name if way == "as it is" else None
-            axes.errorbar(
-                at, middle, bars, color=f"C{k}", ls=line, marker="osD^"[k], mfc=face, ms=5, capsize=2, label=label
-            )
-    axes.set(xscale="log", yscale="log", xlabel="test grid", ylabel=f"relative L² error after {STEPS[-1]} steps, %")
-    axes.set_xticks(GRIDS, [f"{n}²" for n in GRIDS])
-    axes.minorticks_off()
-    axes.legend(frameon=False, fontsize=8, title="solid: as it is; dotted, open marks: extended", title_fontsize=8)
+    figure, panels = plt.subplots(1, 2, figsize=(8.4, 3.6), layout="constrained")
+    for axes, what in zip(panels, ("error", "drift"), strict=True):
+        grids = GRIDS if what == "error" else GRIDS[1:]
+        for k, (name, runs) in enumerate(results.items()):
+            for way, line, face in (("as it is", "-", f"C{k}"), ("extended", ":", "white")):
+                columns = list(zip(*(run[way][f"{what} {STEPS[-1]}"][-len(grids) :] for run in runs), strict=True))
+                middle = [mean(c) for c in columns]
+                below = [m - min(c) for m, c in zip(middle, columns, strict=True)]
+                above = [max(c) - m for m, c in zip(middle, columns, strict=True)]
+                at = [n * 1.04 ** (k - 1.5) for n in grids]
+                style = {"color": f"C{k}", "ls": line, "marker": "osD^"[k], "mfc": face, "ms": 5, "capsize": 2}
+                axes.errorbar(at, middle, [below, above], label=name if face != "white" else None, **style)
+        axes.set(xscale="log", xlabel="test grid", yscale="linear" if what == "error" else "log")
+        axes.set_xticks(grids, [f"{n}²" for n in grids])
+        axes.tick_params(which="minor", bottom=False, labelbottom=False)
+    panels[0].set(ylabel=f"relative L² error after {STEPS[-1]} steps, %", ylim=(0, None))
+    panels[1].set(ylabel="change of the output at the 64² nodes, %")
+    title = "solid: as it is; dotted, open: extended"
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, title=title
+    )
     figure.savefig(file)
 
 

@@ -1,6 +1,7 @@
 """Studies run, stop, resume and record; nothing is done twice, nothing is lost, nothing is half-written."""
 
 import json
+import pickle
 import shutil
 from dataclasses import replace
 
@@ -23,6 +24,7 @@ from quadnorm.lab.studies.records import (
 from quadnorm.lab.studies.runner import run_study, select
 from quadnorm.lab.studies.study import AS_TRAINED, NATIVE, Way
 from quadnorm.training import TrainConfig, load_model
+from quadnorm.training.config import read
 from quadnorm.training.data import samples
 from quadnorm.training.versions import NUMERICS
 from tests.lab.studies.compare import fingerprint
@@ -126,6 +128,17 @@ def test_methods_share_data_seeds_and_budget():
         assert {k: v for k, v in task.config.items() if k not in ("operator", "seed")} == first
 
 
+def test_a_config_is_validated_once_and_sent_along(monkeypatch):
+    """By the process that plans, for its own use and for the worker that the task is sent to."""
+    validated, checked = [], read.checked
+    monkeypatch.setattr(read, "checked", lambda *given: validated.append(given) or checked(*given))
+    task = next(iter(tasks_of(tiny_study()).values()))
+    assert not validated  # names and plans need none
+    assert pickle.loads(pickle.dumps(task)).settings == task.settings  # a copy that has not been asked before
+    assert pickle.loads(pickle.dumps(task)).settings == task.settings
+    assert len(validated) == 2
+
+
 def test_nothing_is_done_twice(finished):
     before = fingerprint(finished)
     stamps = {p: p.stat().st_mtime_ns for p in finished.rglob("*") if p.is_file()}
@@ -144,8 +157,6 @@ def test_another_study_of_the_same_models_only_evaluates(finished):
 
 
 def test_mixtures_are_refused(finished, tmp_path):
-    import shutil
-
     shutil.copytree(finished, tmp_path / "mixed")
     s = tiny_study()
     folder = folder_of(tmp_path / "mixed", next(iter(tasks_of(s).values())))

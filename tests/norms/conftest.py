@@ -6,7 +6,8 @@ import torch
 from quadnorm.norms.kernels.dispatch import use_kernel
 from tests.norms.kernels.interpreter import quick
 
-INTERPRETED = {"test_contract", "test_masks"}  # Triton's interpreter is too slow for large tensors and many examples
+# Triton's interpreter is too slow for large tensors and many examples.
+INTERPRETED = {"test_contract", "test_extremes", "test_masks"}
 
 
 def pytest_generate_tests(metafunc):

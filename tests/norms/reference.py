@@ -2,6 +2,16 @@
 
 import numpy as np
 import torch
+from torch import nn
+
+MODES = [("layer", 1, 1), ("instance", 1, 4), ("group", 2, 2)]  # mode, num_groups, groups
+
+
+def randomized(layer):
+    """The layer with γ and β other than 1 and 0."""
+    for p in layer.parameters():
+        nn.init.uniform_(p, 0.5, 1.5)
+    return layer
 
 
 def trapezoid_weights(shape):

@@ -7,22 +7,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from quadnorm import Anchored, Blend, Grid, LatLon, Weights
 from quadnorm.norms import BlendQuadNorm, QuadNorm
-from quadnorm.operators import FNO, GalerkinTransformer, Transolver
+from quadnorm.operators import FNO
+from tests.operators.small_models import MODELS, OWN_WARNINGS, build
 
-MODELS = {
-    "fno": lambda **o: FNO(width=4, modes=2, layers=2, projection=8, **o),
-    "hermitian": lambda **o: FNO(width=4, modes=2, layers=2, projection=8, kernel="hermitian", **o),
-    "galerkin": lambda **o: GalerkinTransformer(width=8, heads=2, layers=1, projection=8, **o),
-    "transolver": lambda **o: Transolver(width=8, heads=2, layers=1, **o),
-}
-# What torch itself warns about when its forward-mode formulas are first used.
-OWN_WARNINGS = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 EACH = pytest.mark.parametrize("name", MODELS)
-
-
-def build(name, **options):
-    torch.manual_seed(0)
-    return MODELS[name](**options)
 
 
 # --- derivatives -----------------------------------------------------------------------------------------------------

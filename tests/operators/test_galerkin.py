@@ -6,6 +6,7 @@ from torch.nn import functional as F
 
 from quadnorm import Anchored
 from quadnorm.operators import GalerkinAttention, GalerkinTransformer
+from tests.operators.small_models import gradients_are_right
 
 D = torch.float64
 
@@ -118,12 +119,7 @@ def test_gradcheck():
     for p in model.blocks[0].attention.parameters():
         torch.nn.init.normal_(p)
     x = torch.randn(1, 1, 3, 4, dtype=D, requires_grad=True)
-    names, values = zip(*model.named_parameters(), strict=True)
-
-    def f(x, *parameters):
-        return torch.func.functional_call(model, dict(zip(names, parameters, strict=True)), (x,))
-
-    assert torch.autograd.gradcheck(f, (x, *(v.detach().requires_grad_() for v in values)), fast_mode=True)
+    assert gradients_are_right(model, x)
 
 
 def test_heads_must_divide_the_width():

@@ -9,21 +9,7 @@ import torch.multiprocessing as mp
 from torch.utils.checkpoint import checkpoint
 
 from quadnorm import Anchored
-from quadnorm.operators import FNO, GalerkinTransformer, Transolver
-
-MODELS = {
-    "fno": lambda **o: FNO(width=4, modes=2, layers=2, projection=8, **o),
-    "hermitian": lambda **o: FNO(width=4, modes=2, layers=2, projection=8, kernel="hermitian", **o),
-    "galerkin": lambda **o: GalerkinTransformer(width=8, heads=2, layers=1, projection=8, **o),
-    "transolver": lambda **o: Transolver(width=8, heads=2, layers=1, **o),
-}
-# What torch itself warns about when these parts of it are first imported.
-OWN_WARNINGS = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-
-
-def build(name, **options):
-    torch.manual_seed(0)
-    return MODELS[name](**options)
+from tests.operators.small_models import MODELS, OWN_WARNINGS, build
 
 
 def step(model, optimizer, x, y):

@@ -27,6 +27,7 @@ import quadnorm.norms.kernels.numba.launch
 import quadnorm.training  # noqa: F401
 from quadnorm.lab.studies.runner import run_study
 from tests.lab.studies.tiny_study import tiny_study
+from tests.training.forked import died
 
 
 def start(root: Path, dies_at: int | None = None) -> int:
@@ -56,14 +57,6 @@ def start(root: Path, dies_at: int | None = None) -> int:
         finally:
             os._exit(code)
     return pid
-
-
-def died(pid: int) -> bool:
-    """Wait for a process: False if it finished well, True if it was killed."""
-    _, status = os.waitpid(pid, 0)
-    if not os.WIFSIGNALED(status) and os.waitstatus_to_exitcode(status) != 0:
-        sys.exit("a study failed by itself")
-    return os.WIFSIGNALED(status)
 
 
 def main(folder: Path, seed: int, kills: int) -> None:

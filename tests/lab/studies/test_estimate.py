@@ -5,33 +5,23 @@ from itertools import pairwise
 
 import pytest
 
-from quadnorm.lab.studies import (
-    Budget,
-    Desk,
-    Method,
-    Study,
-    Variant,
-    estimate,
-    study,
-)
+from quadnorm.lab.studies import Budget, Study, estimate, study
 from quadnorm.lab.studies.estimate import STEP, StepCost, step_seconds
+from quadnorm.lab.studies.study import AS_TRAINED
+from tests.lab.studies.tiny_study import tiny_study
 
 
 def tiny(**changes) -> Study:
     """100 steps of an FNO at 32², 2 methods, 3 seeds."""
-    v = Variant(
-        name="main",
-        problem="poisson",
-        operator="fno",
-        methods=(Method("LayerNorm", "layer"), Method("None", "none")),
-        train=(32,),
-        test=(32, 64),
-        budget=Budget(train=200, val=40, test=60, epochs=10, lr=5e-4),
-        desk=Desk(epochs=5),
-        operator_params={"width": 32, "modes": 12, "layers": 4},
-    )
-    variants = (replace(v, **changes),)
-    return Study(name="tiny", title="", theme="", variants=variants, seeds=(0, 1, 2))
+    s = tiny_study(evaluations=(AS_TRAINED,), seeds=(0, 1, 2))
+    settings = {
+        "train": (32,),
+        "test": (32, 64),
+        "budget": Budget(train=200, val=40, test=60, epochs=10, lr=5e-4),
+        "operator_params": {"width": 32, "modes": 12, "layers": 4},
+        **changes,
+    }
+    return replace(s, variants=(replace(s.variants[0], **settings),))
 
 
 def test_estimate_by_hand(monkeypatch):

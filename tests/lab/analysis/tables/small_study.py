@@ -1,38 +1,22 @@
 """A study of three methods at two grids, errors for it, and how to read its table."""
 
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
 from scipy import stats
 
 from quadnorm.lab.analysis.tables import Table
-from quadnorm.lab.studies import Budget, Desk, Method, Study, Variant, Way
-
-ANCHORED = Way("anchor-all", "all anchored", "anchored", "all")
+from quadnorm.lab.studies import Method, Study
+from quadnorm.lab.studies.study import AS_TRAINED
+from tests.lab.studies.tiny_study import tiny_study
 
 
 def small_study(**changes) -> Study:
-    variant = Variant(
-        name="v",
-        problem="poisson",
-        operator="fno",
-        methods=(Method("LayerNorm", "layer"), Method("QuadNorm", "quad:instance"), Method("None", "none")),
-        train=(9,),
-        test=(9, 17),
-        budget=Budget(train=8, val=2, test=4, epochs=3, lr=1e-3),
-        desk=Desk(epochs=2),
-        operator_params={"width": 4, "modes": 2, "layers": 1},
-    )
-    return Study(
-        **{
-            "name": "small",
-            "title": "A small study",
-            "theme": "test",
-            "variants": (variant,),
-            "seeds": (0, 1, 2),
-            **changes,
-        }
-    )
+    s = tiny_study("small", evaluations=(AS_TRAINED,), seeds=(0, 1, 2))
+    (variant,) = s.variants
+    variant = replace(variant, name="v", methods=(*variant.methods, Method("None", "none")))
+    return replace(s, **{"title": "A small study", "variants": (variant,), **changes})
 
 
 # Errors by method, seed and grid, in per cent; chosen so that QuadNorm is clearly best at 17² and None worst.

@@ -17,7 +17,8 @@ from quadnorm.lab.analysis.tables import Table, study_table
 from quadnorm.lab.studies import Method, study
 from quadnorm.lab.studies.study import AS_TRAINED
 from tests.lab.analysis.synthetic_records import write_records
-from tests.lab.analysis.tables.small_study import ANCHORED, ERRORS, cells, cells_text, known, small_study
+from tests.lab.analysis.tables.small_study import ERRORS, cells, cells_text, known, small_study
+from tests.lab.studies.tiny_study import ANCHORED
 
 NASTY = '<script>alert(1)</script> & "x" | _a_ \\ $5 {b} #1 ~ ^ %'
 

@@ -15,7 +15,8 @@ from quadnorm.lab.analysis.tables import study_table
 from quadnorm.lab.studies import study
 from quadnorm.lab.studies.study import AS_TRAINED
 from tests.lab.analysis.synthetic_records import write_records
-from tests.lab.analysis.tables.small_study import ANCHORED, ERRORS, cells, cells_text, known, small_study
+from tests.lab.analysis.tables.small_study import ERRORS, cells, cells_text, known, small_study
+from tests.lab.studies.tiny_study import ANCHORED
 
 
 def test_cells_equal_student_intervals_written_here(tmp_path):

@@ -1,1 +1,1 @@
-"""Statistics, tables, figures and claims; reads records, never models."""
+"""Statistics, tables, figures and claims. Everything here reads records, never models."""

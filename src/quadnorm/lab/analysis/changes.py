@@ -1,7 +1,7 @@
-"""Two sets of records held against each other: what became worse, better, failed, or is no longer there.
+"""Compare two sets of records: which numbers became worse or better, failed, or disappeared.
 
-A change counts where it is at least 2 % of the error and, with two seeds or more, significant in a paired t-test over
-the seeds (Holm over all numbers of the study, 5 %). With one seed there is no test, and 5 % are asked for.
+A change counts if it is at least 2 % of the error and, with two seeds or more, significant in a paired t-test over
+the seeds (Holm over all numbers of the study, 5 %). With one seed there is no test, and the change must be 5 %.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _kind(test: PairedTest, new: float, old: float) -> str:
 
 
 def changes_table(listed: tuple[Change, ...], most: int = 200) -> Table:
-    """What changed, the gravest first; numbers that stayed or are new are only counted."""
+    """A table of the changes, the worst first; unchanged and new numbers are only counted."""
     shown = sorted(
         (c for c in listed if c.kind not in ("same", "new")),
         key=lambda c: (KINDS.index(c.kind), -abs(_share(c) or 0.0)),

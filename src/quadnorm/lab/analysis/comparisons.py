@@ -1,4 +1,4 @@
-"""One method against another at one grid of one study: the numbers behind derived tables and claims."""
+"""One method compared with another at one grid of one study: the input of derived tables and claims."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quadnorm.lab.studies.study import Variant
 class Contrast:
     """A method against a baseline in one setting of a study.
 
-    ``grid`` is the paper's resolution, also where a preset measures at a coarser one.
+    ``grid`` is the paper's resolution, even if a preset measures at a coarser one.
     """
 
     study: str
@@ -42,7 +42,7 @@ class Comparison:
 
 
 def here(results: Results, variant: Variant, grid: int) -> int:
-    """The grid that stands for the paper's resolution at the preset of these results."""
+    """The grid that corresponds to the paper's resolution at the preset of these results."""
     full = printed_variant(results.study, variant)
     if grid not in full.test:
         raise ValueError(f"{results.study.name} is not tested at {grid}²; there are {full.test}")
@@ -52,7 +52,7 @@ def here(results: Results, variant: Variant, grid: int) -> int:
 def runs_at(
     library: Library, study: str, variant: str, method: str, grid: int, evaluation: str = "as-trained"
 ) -> Seeds:
-    """Errors by seed at the paper's resolution; empty if there are none that may be compared."""
+    """Errors by seed at the paper's resolution; empty if there are no comparable results."""
     results = library.comparable(study)
     if results is None:
         return {}

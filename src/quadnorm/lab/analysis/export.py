@@ -1,4 +1,4 @@
-"""Every table and figure as files, for whoever writes a paper from them."""
+"""Write every table and figure to files, for use in a paper."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from quadnorm.lab.studies import study_names
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and which figures could not be drawn, with the reason."""
+    """The files that were written, and the figures that could not be drawn, each with the reason."""
 
     files: tuple[Path, ...]
     missing: dict[str, str]
@@ -46,7 +46,7 @@ def export(roots: Path | Sequence[Path] | Library, folder: Path) -> Exported:
 
 
 def _whole(table: Table) -> str:
-    """A page of its own: without the declared encoding a browser would spoil ± and ²."""
+    """The table as a complete HTML page; it declares its encoding, without which ± and ² may be shown wrongly."""
     title = escape(table.title)
     return (
         f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{title}</title>\n'

@@ -25,7 +25,7 @@ Key = tuple[str, str, str, int]  # variant, method, evaluation, grid
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """One run on disk. ``record`` is its record.json; empty where the run has not finished or is ``damaged``."""
+    """One run on disk. ``record`` is its record.json; empty if the run has not finished or is ``damaged``."""
 
     run: Run
     key: str
@@ -44,13 +44,13 @@ class RecordedRun:
     def seconds(self) -> float | None:
         """Training time, if the record has it."""
         stored = self.record.get("seconds")
-        # Compared before it is converted: JSON's integers have no bound.
+        # Compared before it is converted: integers in JSON may be too large for a float.
         return float(stored) if isinstance(stored, (int, float)) and 0 <= stored < 1e12 else None
 
 
 @dataclass(frozen=True)
 class Results:
-    """What was measured of a study. ``problems`` are warnings for the reader; ``mixed``: rows must not be compared."""
+    """The measured errors of a study. ``problems`` are warnings for the reader; ``mixed``: rows are not comparable."""
 
     study: Study
     errors: Mapping[Key, Seeds]
@@ -81,10 +81,10 @@ def load_results(
     strict: bool = True,
     read: Reader = read_json,
 ) -> Results:
-    """Every number of a study in the records under ``roots``; where two roots hold a run, the first one's counts.
+    """Every number of a study in the records under ``roots``; if two roots have a run, the first one is used.
 
     ``strict`` raises a ValueError for damaged or mixed records; otherwise they are listed in ``problems``, and the
-    remaining records are used. ``read`` gets a JSON file's object, or None where there is no such file.
+    remaining records are used. ``read`` returns the object in a JSON file, or None if there is no such file.
     """
     folders = [Path(roots)] if isinstance(roots, (str, Path)) else [Path(r) for r in roots]
     errors: dict[Key, Seeds] = {}
@@ -104,7 +104,7 @@ def load_results(
         except (ValueError, OSError) as error:
             problem = str(error)
         except (LookupError, TypeError, ArithmeticError, AttributeError) as error:
-            problem = f"{folder}: the record lacks what this version reads ({type(error).__name__}: {error})"
+            problem = f"{folder}: the record lacks fields that this version needs ({type(error).__name__}: {error})"
         if problem and strict:
             raise ValueError(problem)
         problems += [problem] if problem else []
@@ -117,7 +117,7 @@ def load_results(
 
 def _folder_of_run(roots: Sequence[Path], key: str) -> Path | None:
     """The run's folder in the first root with a finished record, else in the first root that has one at all."""
-    # os.path, because pathlib raises for folders that may not be read; these are reported where their files are.
+    # os.path, because pathlib raises for folders without read permission; these are reported when their files are read.
     started = [folder for root in roots if os.path.isdir(folder := root / "runs" / key)]
     finished = [folder for folder in started if os.path.exists(folder / "record.json")]
     return next(iter(finished or started), None)
@@ -136,7 +136,7 @@ def _read_run(
     for evaluation in study.evaluations:
         for grid in run.variant.test:
             stored = read(evaluation_file(folder, evaluation.name, grid))
-            # Errors of other weights than the record's are those of an older run of the same name.
+            # Errors that belong to other weights come from an older run with the same key.
             if stored is not None and stored.get("weights") == record.get("weights"):
                 values = [nan if v is None else 100 * float(v) for v in stored[study.metric]]
                 measured[evaluation.name, grid] = sum(values) / len(values)
@@ -188,7 +188,7 @@ def parameter_counts(results: Results, variant: str) -> list[int]:
 
 
 def printed_variant(study: Study, variant: Variant) -> Variant:
-    """The variant at the paper's budget: the small presets move its grids, the paper's values stay at theirs."""
+    """The variant at the paper's budget and grids, to which the paper's values belong."""
     if study.name in study_names():
         for full in from_catalog(study.name).variants:
             if full.name == variant.name and len(full.test) == len(variant.test):
@@ -198,16 +198,16 @@ def printed_variant(study: Study, variant: Variant) -> Variant:
 
 @dataclass
 class Library:
-    """Record folders, and the studies of the catalog in them, each at the fullest preset that has a number."""
+    """Folders of records, and the catalog's studies in them, each at the largest preset that has results."""
 
     roots: Sequence[Path]
-    memo: dict[Any, Any] = field(default_factory=dict, repr=False)  # of whoever computes from it more than once
+    memo: dict[Any, Any] = field(default_factory=dict, repr=False)  # a cache for values computed from these records
     _results: dict[tuple[str, str], Results] = field(default_factory=dict, repr=False)
     _files: dict[Path, dict[str, Any] | None] = field(default_factory=dict, repr=False)
 
     @cached_property
     def folders(self) -> dict[str, Path]:
-        """Every run folder under the roots, by name; the first root wins."""
+        """Every run folder under the roots, by name; if two roots have a run, the first one is used."""
         by_name: dict[str, Path] = {}
         for root in reversed(list(self.roots)):
             runs = Path(root) / "runs"
@@ -230,13 +230,13 @@ class Library:
         return self._results[name, preset]
 
     def _read(self, path: Path) -> dict[str, Any] | None:
-        """A JSON file, once: studies share runs. A damaged file raises each time it is asked for."""
+        """A JSON file, read once, because studies share runs. A damaged file raises an error at every call."""
         if path not in self._files:
             self._files[path] = read_json(path)
         return self._files[path]
 
     def results(self, name: str) -> Results:
-        """A study's results at the fullest preset that has any; at ``desk`` if none has."""
+        """A study's results at the largest preset that has any; at ``desk`` if none has."""
         for preset in reversed(PRESETS):
             results = self.at(name, preset)
             if results.any or results.problems:
@@ -244,7 +244,7 @@ class Library:
         return self.at(name, "desk")
 
     def comparable(self, name: str) -> Results | None:
-        """The results if methods may be compared by them: smoke runs learn nothing, mixed data compare nothing."""
+        """The results if they allow comparing methods, else None: not for smoke runs and not for mixed records."""
         results = self.results(name)
         return results if results.any and results.study.preset != "smoke" and not results.mixed else None
 
@@ -261,7 +261,7 @@ class Library:
 
 
 def library_of(roots: Path | Sequence[Path] | Library) -> Library:
-    """A library of these folders; a library is passed through."""
+    """A library of these folders; a library is returned unchanged."""
     if isinstance(roots, Library):
         return roots
     return Library([Path(roots)] if isinstance(roots, (str, Path)) else [Path(r) for r in roots])

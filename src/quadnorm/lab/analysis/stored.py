@@ -1,6 +1,6 @@
-"""What runs keep of their models for figures: fields of one test instance, and an audit.
+"""Read what runs store for figures: fields of one test instance, and an audit.
 
-Written when a run is evaluated (:mod:`quadnorm.lab.studies.pictures`), so that a figure needs no weights.
+The files are written when a run is evaluated (:mod:`quadnorm.lab.studies.pictures`), so that figures need no weights.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class FieldSample:
 def load_sample(named: dict[str, tuple[Path, str]], grid: int) -> FieldSample | None:
     """The stored instance at a grid with the predictions of several runs: name → (run folder, way).
 
-    None where no run stored it; runs that did not are left out. Raises a ValueError that names a damaged file, and one
-    where two runs were evaluated on different instances.
+    Runs that did not store it are left out; None if no run did. Raises a ValueError for a damaged file, and if two runs
+    were evaluated on different instances.
     """
     sample: FieldSample | None = None
     for name, (folder, way) in named.items():
@@ -46,7 +46,7 @@ def load_sample(named: dict[str, tuple[Path, str]], grid: int) -> FieldSample | 
             sample = FieldSample(picture.x, picture.truth, {}, grid)
         elif sample.target.shape != picture.truth.shape or not np.allclose(sample.target, picture.truth, rtol=1e-3):
             raise ValueError(
-                f"{folder} shows another test instance than the run beside it; run the study again for both"
+                f"{folder} has another test instance than the run it is compared with; run the study again for both"
             )
         sample.predictions[name] = picture.prediction
     return sample
@@ -79,7 +79,7 @@ def load_audit(folder: Path) -> StoredAudit | None:
         return StoredAudit(tuple(int(n) for n in stored["grids"]), tuple(_leak(row) for row in stored["leaks"]))
     except (LookupError, TypeError, ValueError) as error:
         raise ValueError(
-            f"{audit_file(folder)} lacks what this version reads ({type(error).__name__}: {error}); run the study again"
+            f"{audit_file(folder)} lacks fields that are needed ({type(error).__name__}: {error}); run the study again"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""The ways to use a trained model at another grid, as records name them."""
+"""The ways to use a trained model at another grid, and their names in records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 AS_TRAINED, ANCHORED, EXTENDED, NATIVE = WAYS = ("as-trained", "anchored", "extended", "native")
 
-# The names of evaluations that stand for each way.
+# Way → names of its evaluations in records.
 NAMES: dict[str, tuple[str, ...]] = {
     AS_TRAINED: ("as-trained",),
     ANCHORED: ("anchored", "anchor-all"),
@@ -33,7 +33,7 @@ def way_of(evaluation: str) -> str | None:
 
 
 def evaluation_for(way: str, evaluations: Iterable[str]) -> str | None:
-    """The evaluation of a study that stands for a way.
+    """The one of these evaluations that belongs to a way, or None.
 
     >>> evaluation_for("anchored", ["as-trained", "anchor-all"])
     'anchor-all'
@@ -42,7 +42,7 @@ def evaluation_for(way: str, evaluations: Iterable[str]) -> str | None:
 
 
 def way_title(evaluation: str) -> str:
-    """An evaluation as a reader calls it.
+    """The name of an evaluation for readers.
 
     >>> way_title("anchor-all"), way_title("crop-pad")
     ('anchored', 'crop-pad')

@@ -1,1 +1,1 @@
-"""Benchmarks: each compares with named peers in the same process run, and returns rows for a table."""
+"""Benchmarks: each compares with named peers (other libraries or plain code) in one process and returns table rows."""

@@ -1,4 +1,4 @@
-"""What anchoring and extending cost: forward passes against the models as they were."""
+"""The cost of anchoring and extending: forward passes compared with those of the original models."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from quadnorm.operators import FNO, GalerkinTransformer, Transolver
 
 
 def run(scale: float = 1.0, repeats: int = 11) -> list[BenchRow]:
-    """Forward at 257² (times ``scale``) of models of 33²: anchored, extended, at the training grid; against as trained.
+    """Forward passes at 257² (times ``scale``) of models for 33²: anchored, extended, run at the training grid.
 
-    An extended model runs natively too; its row has the forward as trained and the native run as its peer.
+    The peer is the original model's forward pass at 257². An extended model also runs once at 33², so for its row the
+    peer is the original model at 257² plus the original model at 33².
     """
     n = max(17, round(256 * scale) + 1)
     torch.manual_seed(0)
@@ -42,7 +43,7 @@ def _compare(name: str, model: nn.Module, n: int, repeats: int) -> list[BenchRow
     native = torch.randn(2, 1, 33, 33)
     ways = {
         "as trained": model,
-        "anchored": anchor(model, 33, force=True),  # random weights: what it costs, not what it helps
+        "anchored": anchor(model, 33, force=True),  # weights are random: only the cost is measured here
         "extended": extend(model, 33),
         "at the training grid": at_native(model, 33),
         "native run": lambda _: model(native),

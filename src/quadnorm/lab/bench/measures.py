@@ -1,4 +1,4 @@
-"""Benchmark of mesh and point weights, against a tessellation, a loop, and one pass over the connectivity."""
+"""Benchmark of mesh and point weights, against scipy's Voronoi cells, a Python loop, and one pass over the cells."""
 
 from collections.abc import Callable
 from itertools import permutations, product
@@ -36,7 +36,7 @@ def _points(n: int) -> list[BenchRow]:
         "delaunay_weights": lambda: delaunay_weights(x),
     }
     voronoi_weights(x[:100])  # imports
-    # Seconds each at a million points: one round is enough for a ratio, as they follow each other.
+    # Each takes seconds at a million points, so one round is enough for a ratio.
     times = interleaved({**ours, "peer": lambda: Voronoi(x)}, repeats=1 if n > 200_000 else 3)
     peaks = {name: peak_memory(fn) if name.endswith("box") else float("nan") for name, fn in ours.items()}
     peer = "scipy.spatial.Voronoi, no clipping, no volumes"
@@ -74,7 +74,7 @@ def _tetrahedra(scale: float) -> list[BenchRow]:
 
 
 def kuhn_mesh(n: int) -> tuple[Floats, Ints]:
-    """n³ vertices of the unit cube, 6(n−1)³ tetrahedra: each small cube walked from corner to corner in all orders."""
+    """The unit cube with n³ vertices and 6(n−1)³ tetrahedra: Kuhn's division of each small cube into six."""
     axis = np.linspace(0, 1, n)
     x = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
     index = np.arange(n**3).reshape(n, n, n)
@@ -84,7 +84,7 @@ def kuhn_mesh(n: int) -> tuple[Floats, Ints]:
 
 
 def loop(x: Floats, cells: Ints) -> Floats:
-    """The obvious way: one cell after the other."""
+    """The plain form: a Python loop over the cells."""
     out = np.zeros(len(x))
     for cell in cells:
         out[cell] += abs(np.linalg.det(x[cell[1:]] - x[cell[0]])) / 24

@@ -43,7 +43,7 @@ def run(scale: float = 1.0, repeats: int = 15, compiled: bool = True) -> list[Be
 
 
 def listing(layer: QuadNorm, x: Tensor) -> Tensor:
-    """The formula of the paper's listing, one operation after the other, weights rebuilt at every call as it does."""
+    """The formula of the paper's listing, one operation after the other; as there, every call rebuilds the weights."""
     w = torch.ones((), dtype=x.dtype)
     for n in x.shape[2:]:
         a = torch.full((n,), 1 / (n - 1), dtype=x.dtype)
@@ -96,7 +96,7 @@ def _eager(shape: tuple[int, ...], mode: str, repeats: int) -> list[BenchRow]:
     for f in (*fns.values(), *peers.values(), slow):
         f()
     times = interleaved({**fns, **peers}, repeats)
-    # The listing is an order of magnitude slower and would cool everybody's caches: timed after the others, seldom.
+    # The listing is ten times slower and would empty the others' caches: it is timed after them, and less often.
     times["listing"] = median_time(slow, max(1, repeats // 5))
     size = f"{_size(shape)} {mode}"
     rows = [row(name, size, times[name], "nn.GroupNorm", times[name.split(",")[0]]) for name in fns]
@@ -137,7 +137,7 @@ def _means(rows: list[BenchRow]) -> list[BenchRow]:
 
 
 def saved_bytes(layer: Callable[[Tensor], Tensor], x: Tensor) -> int:
-    """Bytes that a forward call keeps for its backward, each storage once."""
+    """Bytes that a forward call saves for the backward pass, each storage counted once."""
     storages: dict[int, int] = {}
 
     def pack(t: Tensor) -> Tensor:
@@ -165,7 +165,7 @@ def _saved(shape: tuple[int, ...]) -> list[BenchRow]:
 
 
 def _temporaries(shape: tuple[int, ...]) -> list[BenchRow]:
-    """Memory that one step takes at its worst moment, beside the input: output, gradients and temporaries."""
+    """Peak memory of one step in addition to the input: output, gradients and temporaries."""
     ours, native, x, g = _pair(shape, "layer")
     b = _peak(_step(native, x, g))
     rows = []

@@ -1,7 +1,7 @@
-"""Benchmark of the weighted norm on one device, eager and compiled, against PyTorch's GroupNorm; a paper estimate.
+"""Benchmark of the weighted norm on one device, eager and compiled, against PyTorch's GroupNorm; and a prediction.
 
-Time on an accelerator is taken with the device idle before and after. Nobody has run this on a GPU yet: the figures in
-the docs are predictions (:func:`roofline`), and rows of a run say which device they are of.
+The device is synchronized before and after each timing. Nobody has run this on a GPU yet: the figures in the docs are
+predictions (:func:`roofline`); the rows of a run name its device.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def run(device: str, scale: float = 1.0, repeats: int = 30, compiled: bool = Tru
 
 
 def checked_device(name: str) -> torch.device:
-    """The device of that name, if it is here.
+    """The device of that name; a ValueError if it cannot be used on this machine.
 
     >>> checked_device("cpu")
     device(type='cpu')
@@ -111,10 +111,10 @@ def _wait(device: torch.device) -> None:
 
 
 def roofline(shape: tuple[int, ...], groups: int, device: Device, itemsize: int = 4) -> tuple[float, float]:
-    """Seconds of forward and backward on paper: bytes over bandwidth, plus launches. A prediction, not a measurement.
+    """Predicted seconds of forward and backward: bytes over bandwidth, plus launches. Not a measurement.
 
-    A row on chip reads x once (backward: x and g) and writes once; longer rows read twice. The kernels' own loads and
-    stores are counted in ``tests/norms/kernels/test_triton.py``.
+    A row that fits on chip is read once (backward: x and g) and written once; longer rows are read twice. The kernels'
+    real loads and stores are counted in ``tests/norms/kernels/test_triton.py``.
 
     >>> forward, backward = roofline((8, 64, 128, 128), 64, DEVICES[0])
     >>> f"{forward * 1e6:.0f} µs, {backward * 1e6:.0f} µs"

@@ -82,7 +82,7 @@ def _fno(n: int, label: str, repeats: int) -> BenchRow:
 
 
 def neuraloperator_fno() -> nn.Module | None:
-    """Neuraloperator's FNO with our sizes: it counts modes on both sides of 0, so 24 are our 12."""
+    """Neuraloperator's FNO with our sizes. It counts modes of both signs, so its 24 are our 12."""
     import warnings
 
     try:
@@ -105,7 +105,7 @@ def neuraloperator_fno() -> nn.Module | None:
 
 
 class RFFT2Conv(nn.Module):
-    """The spectral convolution as papers print it: rfft2, two corners, einsum, irfft2."""
+    """The spectral convolution in its usual form: rfft2, two corners of the spectrum, einsum, irfft2."""
 
     def __init__(self, channels: int, modes: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Sharded space: two processes against one, and what each layer sends against other libraries' algorithms."""
+"""Fields split over processes: two processes against one, and the messages of each layer against other libraries'."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _speed(n: int, repeats: int) -> list[dict[str, Any]]:
 def _processes(world: int, n: int, repeats: int) -> list[tuple[float, float]]:
     """Seconds and megabytes of each rank; fresh processes with one thread each."""
     context = multiprocessing.get_context("spawn")
-    # Fields of every size in pages of their own: malloc would keep the smaller ones of two processes after their use.
+    # Every field gets its own memory pages: malloc would keep small ones after use, and peaks could not be compared.
     os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(2**20))
     with tempfile.TemporaryDirectory() as folder, context.Pool(world) as pool:
         store = os.path.join(folder, "store")
@@ -78,7 +78,7 @@ def _step(rank: int, world: int, n: int, repeats: int, store: str) -> tuple[floa
     memory = peak_memory(step)
     seconds = median_time(step, repeats)
     if world > 1:
-        dist.barrier()  # a group that the other process has left may never answer
+        dist.barrier()  # wait for the other process: a call to a group that it has left may hang
         dist.destroy_process_group()
     return seconds, memory
 
@@ -96,7 +96,7 @@ def _row(kind: str, a: Algorithm, s: Layer, how: str) -> dict[str, Any]:
 
 
 def _counted(s: Layer) -> list[dict[str, Any]]:
-    """Formulas, of which ours and DTensor's are counted on a simulated rank and must agree."""
+    """Messages by formula. Ours and DTensor's are also counted on a simulated rank, and must agree with it."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(1) as pool:
         seen = pool.apply(_messages, (s,))
@@ -119,7 +119,7 @@ def _counted(s: Layer) -> list[dict[str, Any]]:
 
 
 def _messages(s: Layer) -> dict[tuple[str, str], tuple[list[int], list[int]]]:
-    """Bytes of every message of a layer there and back, as one process of a simulated group puts them in."""
+    """Bytes of every message of a layer, forward and backward, that one process of a simulated group sends."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import DTensor, Shard
     from torch.testing._internal.distributed.fake_pg import FakeStore

@@ -1,4 +1,4 @@
-"""Speed of the problem generators beside scipy doing the same work, taking turns in one process."""
+"""Speed of the problem generators compared with scipy doing the same work, taking turns in one process."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def run(scale: float = 1.0) -> list[Figures]:
 
 
 def elliptic(name: str, fine: int, batch: int) -> Figures:
-    """The same linear systems: preconditioned conjugate gradients on two threads, one sparse LU after another.
+    """The same linear systems by our conjugate gradients on two threads and by scipy's sparse LU, one by one.
 
-    The peer's assembly is not counted, and it may choose the better of two orderings.
+    For scipy the assembly is not counted, and the better of two orderings is taken.
     """
     p = problem(name, fine=fine)
     different = min(batch, 4)
     a = _coefficients(p, different)[np.arange(batch) % different]
     scaled = name == "varcoeff"
-    solved = pcg.solve(a[:different], scaled=scaled, workers=THREADS)  # compiles, and tells residual and iterations
+    solved = pcg.solve(a[:different], scaled=scaled, workers=THREADS)  # compiles; gives residuals and iterations
     systems = [_matrix(field) for field in a[:2]]
     best = min(ORDERINGS, key=lambda o: median_time(lambda: _lu(systems[0], o), repeats=1))
     seconds = interleaved(
@@ -89,7 +89,7 @@ def darcy_streamed(fine: int, batch: int) -> list[Figures]:
 
 
 def sine_series(name: str, n: int, batch: int) -> Figures:
-    """Series summed at the nodes of n² grids, beside scipy's DST-I of the same number of fields and nothing else."""
+    """Series summed at the nodes of n² grids, against scipy's DST-I alone for the same number of fields."""
     from scipy.fft import dstn
 
     p = problem(name)

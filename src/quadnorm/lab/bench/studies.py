@@ -1,4 +1,4 @@
-"""How well a study spreads over worker processes, and whether training steps cost what estimates say."""
+"""Speed-up of a study by a second worker process, and the cost of training steps against the estimates."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from quadnorm.lab.studies.runner import run_study
 
 
 def run(scale: float = 1.0) -> list[BenchRow]:
-    """Workers side by side, then one step of each operator. ``scale`` shrinks epochs and the number of steps timed."""
+    """Two workers against one, then one step of each operator. ``scale`` shrinks epochs and numbers of steps."""
     return [*workers(scale), *steps(max(1, round(5 * scale)))]
 
 
 def workers(scale: float = 1.0) -> list[BenchRow]:
-    """Wall-clock time of one study with two workers against one, of one thread each; the ratio is 1/gain.
+    """Wall-clock time of one study with two workers and with one, each with one thread; the ratio is 1/speed-up.
 
     ``scale`` 1 trains eight FNOs of the demo for 32 epochs each, under two minutes on one core. Worker processes
     are started inside the timed part, as they are for a user.
@@ -33,7 +33,7 @@ def workers(scale: float = 1.0) -> list[BenchRow]:
     s = replace(s, variants=(replace(v, budget=budget, test=v.train),), seeds=(0, 1))
     seconds = {}
     with tempfile.TemporaryDirectory() as folder:
-        # One run puts the data into the cache, for both alike.
+        # One run first puts the data into the cache, so that both find them there.
         warm = replace(s, variants=(replace(v, budget=replace(budget, epochs=1), test=v.train),), seeds=(9,))
         run_study(warm, Path(folder) / "warm", workers=1, threads=1)
         for count in (1, 2):
@@ -45,10 +45,10 @@ def workers(scale: float = 1.0) -> list[BenchRow]:
 
 
 def steps(repeats: int = 5, grids: tuple[int, ...] = (32, 64)) -> list[BenchRow]:
-    """A training step of each operator as the paper has it, batch 20, one thread, against the estimate's constant.
+    """A training step of each operator at the paper's size, batch 20, one thread, against the estimate's constant.
 
-    The least processor time of ``repeats`` steps: waiting for a busy machine does not count. The constants in
-    ``studies/estimate.py`` are these figures with a margin, so ratios below 1 say that estimates are on the safe side.
+    The smallest processor time of ``repeats`` steps, so that waiting on a busy machine does not count. The constants in
+    ``studies/estimate.py`` are these figures with a margin: a ratio below 1 means that estimates are on the safe side.
     """
     return [
         row(

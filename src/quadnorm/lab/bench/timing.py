@@ -1,6 +1,6 @@
-"""Measuring time and memory so that the figures mean something on a busy machine.
+"""Measuring time and memory so that the figures are meaningful on a busy machine.
 
-A time on its own says more about the machine than about the code: compare with a peer, in one process, taking turns.
+A single time says more about the machine than about the code. So compare with a peer, in one process, taking turns.
 """
 
 import ctypes
@@ -14,7 +14,7 @@ from typing import TypedDict
 
 
 class BenchRow(TypedDict):
-    """One comparison: ``ratio`` = seconds / peer_seconds, below 1 where we are faster."""
+    """One comparison: ``ratio`` = seconds / peer_seconds, below 1 if we are faster."""
 
     name: str
     size: str
@@ -26,7 +26,7 @@ class BenchRow(TypedDict):
 
 
 def median_time(fn: Callable[[], object], repeats: int = 5) -> float:
-    """Median of the seconds that ``fn()`` takes; call it once before if a first call is special.
+    """Median time of ``fn()`` in seconds; if its first call does extra work, call it once before.
 
     >>> 0 <= median_time(lambda: sum(range(100))) < 1
     True
@@ -35,7 +35,7 @@ def median_time(fn: Callable[[], object], repeats: int = 5) -> float:
 
 
 def interleaved(fns: Mapping[str, Callable[[], object]], repeats: int = 5) -> dict[str, float]:
-    """Median seconds of each function, taking turns, so that what else the machine does hits all of them alike.
+    """Median seconds of each function; they take turns, so that other load on the machine affects all of them alike.
 
     >>> sorted(interleaved({"a": lambda: None, "b": lambda: None}, repeats=3))
     ['a', 'b']
@@ -45,7 +45,7 @@ def interleaved(fns: Mapping[str, Callable[[], object]], repeats: int = 5) -> di
     seconds: dict[str, list[float]] = {name: [] for name in fns}
     gc.collect()
     enabled = gc.isenabled()
-    gc.disable()  # or one function pays for what another left behind
+    gc.disable()  # otherwise one function may pay for garbage that another one left
     try:
         for _ in range(repeats):
             for name, fn in fns.items():
@@ -59,10 +59,10 @@ def interleaved(fns: Mapping[str, Callable[[], object]], repeats: int = 5) -> di
 
 
 def peak_memory(fn: Callable[[], object]) -> float:
-    """How many megabytes (10⁶ bytes) of resident memory ``fn()`` adds at its worst moment.
+    """Peak resident memory that ``fn()`` adds, in megabytes (10⁶ bytes).
 
-    The kernel keeps the high-water mark, so no sample can miss it, and memory of C libraries counts as well. Only Linux
-    lets a process reset its mark; elsewhere the answer is NaN.
+    The operating system records the peak, so it cannot be missed, and the memory of C libraries counts as well. Only
+    Linux lets a process reset its peak; elsewhere the result is NaN.
     """
     gc.collect()
     try:
@@ -71,7 +71,7 @@ def peak_memory(fn: Callable[[], object]) -> float:
         before = _status("VmRSS")
     except (OSError, AttributeError, KeyError):
         return nan
-    result = fn()  # kept until after the reading: the result is part of what fn needs
+    result = fn()  # kept until the peak is read: the result counts as memory of fn
     peak = _status("VmHWM")
     del result
     return max(peak - before, 0) * 1024 / 1e6

@@ -1,7 +1,7 @@
-"""What each layer sends when space is split over P ranks: ours counted, others' from their sources, and a cost model.
+"""Communication of each layer when fields are split over P ranks: ours and other libraries' algorithms, a cost model.
 
-Numbers are what one rank puts into a collective. B entries, C channels, n₁ × n₂ samples split along the first axis, m
-kept modes per axis (2m along the first), K = 2m·m of them, float32.
+All numbers are bytes that one rank puts into a collective. B entries, C channels, n₁ × n₂ samples split along the first
+axis, m kept modes per axis (2m along the first), so K = 2m·m modes, float32.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """How a layer is carried out by someone, forward and backward."""
+    """One library's way to compute a layer: its collectives, forward and backward."""
 
     name: str
     formula: str

@@ -1,4 +1,4 @@
-"""Cards: one operator on one problem from its training grid to the farthest one, for whoever reads nothing else.
+"""Cards at the top of the page: one operator on one problem, from its training grid to the farthest test grid.
 
 Everything that is compared on a card is averaged over the same seeds.
 """
@@ -52,7 +52,7 @@ class CardLine:
 
     @property
     def factor(self) -> float:
-        """Far over native."""
+        """The error at the far grid divided by the error at the training grid."""
         return self.far / self.native
 
 
@@ -105,7 +105,7 @@ class _CardSetting:
 
 
 def cards(library: Library, most: int = 4) -> list[Card]:
-    """The transfer of the main settings; smoke runs learn nothing and give none."""
+    """The cards of the main settings; smoke runs, which learn nothing, give no cards."""
     settings: dict[str, _CardSetting] = {}
     for name in dict.fromkeys((*LEADS, *study_names())):
         results = library.comparable(name)
@@ -121,7 +121,7 @@ def cards(library: Library, most: int = 4) -> list[Card]:
 
 def _gather(settings: dict[str, _CardSetting], name: str, results: Results, v: Variant) -> None:
     native, far = native_grid(v), v.test[-1]
-    # Errors stand on one card only where everything but the method is the same.
+    # Errors belong on one card only if everything except the method is the same.
     key = repr((v.operator, v.operator_params, v.problem, v.problem_params, v.budget, v.train, native, far))
     setting = settings.setdefault(key, _CardSetting(name, results, v, {}, {}))
     for method in v.methods:
@@ -133,7 +133,7 @@ def _gather(settings: dict[str, _CardSetting], name: str, results: Results, v: V
 
 
 def same_seeds(rows: Mapping[RowKey, Seeds]) -> dict[RowKey, Seeds]:
-    """The rows on the seeds that all of them have; rows that share none with the first are left out."""
+    """The rows restricted to their common seeds; rows that share no seed with the first row are left out."""
     if not rows:
         return {}
     first = next(iter(rows.values()))
@@ -166,7 +166,7 @@ def _card(s: _CardSetting) -> Card | None:
 
 
 def _chosen(lines: Mapping[RowKey, CardLine]) -> list[CardLine]:
-    """LayerNorm in every way, the usual norms as trained, and the smallest of all, whatever it is."""
+    """LayerNorm in every way, the usual norms as trained, and the line with the smallest error of all."""
     keys = [key for key in lines if key[0] == "LayerNorm" and not key[1].startswith(("anchor-norms", "anchor-kernels"))]
     keys += [(m, "as-trained") for m in USUAL if (m, "as-trained") in lines and (m, "as-trained") not in keys]
     if len(keys) < 2:

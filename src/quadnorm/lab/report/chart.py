@@ -1,7 +1,7 @@
 """Transfer curves as small SVG drawings for the page: error against test grid, one line per method and way.
 
-Written by hand rather than by a plotting library: the lines take the page's colours in light and dark, show their
-values when pointed at, and cost two kilobytes instead of fifty. A method has its colour and its mark, a way its dashes.
+The SVG is written directly, without a plotting library: the lines take the page's colours in light and dark, show their
+values under the pointer, and need two kilobytes instead of fifty. Colour and mark show the method, dashes the way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quadnorm.lab.report.markers import marker_path
 from quadnorm.lab.studies.study import Variant
 
 WIDTH, LEFT, TOP, BOTTOM = 700, 46, 14, 40
-BESIDE = 415  # of drawings that stand side by side
+BESIDE = 415  # width of drawings that stand side by side
 LINE = 15  # height of a label
 DASHES = ("", "7 4", "2 4", "9 3 2 3", "1 3", "5 2")
 
@@ -42,7 +42,7 @@ class Curve:
 
     @property
     def ends(self) -> list[float]:
-        """Everything that has to fit between the axes: means, and both ends of their intervals."""
+        """All values that must fit on the axis: means, and both ends of their intervals."""
         spreads = [s.mean + sign * s.spread for _, s in self.points if isfinite(s.spread) for sign in (-1, 1)]
         return [s.mean for _, s in self.points] + spreads
 
@@ -69,7 +69,7 @@ def curves_of(results: Results, variant: Variant) -> list[Curve]:
 
 
 def charts(results: Results) -> tuple[tuple[str, str], ...]:
-    """(setting, drawing) of every variant that has two grids to join; small ones where there are several."""
+    """(setting, drawing) of every variant with two grids or more; small drawings if there are several."""
     variants = results.study.variants
     labels = [curve.label for v in variants for curve in curves_of(results, v)]
     small = len(variants) > 1 and max(map(len, labels), default=0) <= 20
@@ -78,7 +78,7 @@ def charts(results: Results) -> tuple[tuple[str, str], ...]:
 
 
 def chart(results: Results, variant: Variant, width: int = WIDTH) -> str:
-    """The drawing, or nothing if there are not two grids to join."""
+    """The drawing; empty if there are fewer than two grids."""
     curves = curves_of(results, variant)
     grids = sorted({n for curve in curves for n, _ in curve.points})
     if len(grids) < 2:
@@ -92,7 +92,7 @@ def chart(results: Results, variant: Variant, width: int = WIDTH) -> str:
 
     def y(value: float) -> float:
         scale = log10 if logarithmic else float
-        bounded = max(value, ticks[0])  # no error is below 0, whatever its interval
+        bounded = max(value, ticks[0])  # an interval may reach below 0, an error cannot
         return TOP + (height - TOP - BOTTOM) * (1 - _share(scale(bounded), scale(ticks[0]), scale(ticks[-1])))
 
     parts = []

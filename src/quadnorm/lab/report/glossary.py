@@ -1,4 +1,4 @@
-"""The words of the page, explained."""
+"""Explanations of the terms on the report page."""
 
 GLOSSARY: dict[str, str] = {
     "relative L² error": "‖prediction − truth‖ / ‖truth‖ of a test instance, averaged over the test set, in per cent.",

@@ -1,6 +1,6 @@
 """The results as Markdown: a page for the documentation, and the table at the head of the README.
 
-Both are generated from records and repeat bit for bit from the same ones; nothing in them depends on the day.
+Both are generated from records; the same records give the same bytes on any day.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def results_page(library: Library) -> str:
 
 
 def verdict_summary(judged: tuple[Judged, ...]) -> str:
-    """``12 reproduced, 3 partly, …``, the paper's claims and ours apart."""
+    """``12 reproduced, 3 partly, …``, separately for the paper's claims and ours."""
     lines = []
     for ours, whose in ((False, "The paper's claims"), (True, "Ours")):
         group = [j.verdict for j in judged if j.claim.ours == ours]
@@ -60,7 +60,7 @@ def verdict_summary(judged: tuple[Judged, ...]) -> str:
 
 
 def verdict_table(judged: tuple[Judged, ...]) -> str:
-    """One row per case of every claim that the records decide; the others in a list below."""
+    """One row per case of every claim that the records decide; below it, a list of the other claims."""
     rows = ["| verdict | claim | claimed | measured | records, statistic |", "|:--|:--|:--|:--|:--|"]
     for j in judged:
         decided = [f for f in j.findings if f.verdict != NOT_RUN]
@@ -118,7 +118,7 @@ def _one_per_pair(listed: list[Reach]) -> list[Reach]:
 
 
 def update_readme(path: Path, library: Library) -> None:
-    """Replace what stands between the two result marks of a README by the head table."""
+    """Replace the text between the two result marks of a README by the head table."""
     text = path.read_text(encoding="utf-8")
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Marks for the points of a curve as SVG paths, one shape per method: colour is not the only difference."""
+"""Marks for the points of a curve as SVG paths, one shape per method, so that curves differ not by colour alone."""
 
 from __future__ import annotations
 

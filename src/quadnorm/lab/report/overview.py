@@ -1,4 +1,4 @@
-"""Counts of what there is, and one row for each setting with records."""
+"""Counts of studies and runs, and a table with one row for each setting that has records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quadnorm.lab.studies.study import Variant
 
 @dataclass(frozen=True)
 class Counts:
-    """Studies with numbers, of how many, and runs by their state."""
+    """The number of studies with results, of all studies, and of runs by state."""
 
     studies: int
     of: int
@@ -27,7 +27,7 @@ class Counts:
 
 
 def counts(library: Library) -> Counts:
-    """Runs are counted once, however many studies share them."""
+    """The counts of a library; a run that several studies share is counted once."""
     runs = {r.key: r for name in study_names() for r in library.results(name).runs}
     states = [r.status for r in runs.values()]
     return Counts(

@@ -1,4 +1,4 @@
-"""The page: records in, one self-contained HTML file out. Nothing is trained, nothing is fetched."""
+"""The report page: one self-contained HTML file from records. Nothing is trained, nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def build_report(
 ) -> Path:
     """Write the page of the records under ``roots`` to ``out`` (a file, or a folder for ``report.html``).
 
-    ``compare`` names older records to hold these against. Returns the file's path.
+    ``compare``: older records to compare with. Returns the file's path.
     """
     library = library_of(roots)
     older = None if compare is None else library_of(compare)
@@ -69,7 +69,7 @@ def build_report(
 
 
 def library_of(roots: Path | Sequence[Path] | Library) -> Library:
-    """The records under these folders; a ValueError where a folder has none and cannot have any."""
+    """The records under these folders; a ValueError if a folder is not a results folder."""
     library = plain_library(roots)
     if library is roots:
         return library
@@ -87,7 +87,7 @@ def library_of(roots: Path | Sequence[Path] | Library) -> Library:
 def page(library: Library, other: Library | None = None) -> str:
     """The page as text."""
     there = [results for name in study_names() if _shown(results := library.results(name))]
-    # Studies share runs: those that own only a few of theirs come after the ones that were meant.
+    # Studies share runs: a study that has only a few of its own runs comes after those that were really run.
     sections = [_section(results) for results in sorted(there, key=lambda r: _coverage(r) < 0.5)]
     absent = [
         (s.name, s.title, command(s), estimate(s).minutes())
@@ -138,7 +138,7 @@ def _figure(d: Drawing, library: Library) -> dict[str, Any]:
 
 @cache
 def _constant(name: str) -> str:
-    """A figure that no record changes."""
+    """The SVG of a figure that does not depend on records."""
     return inline_svg(draw(name, Library([])), name)
 
 
@@ -192,7 +192,7 @@ def _run(r: RecordedRun) -> dict[str, Any]:
 
 
 def _unclaimed(folder: Path) -> dict[str, str]:
-    """A run that no study knows, described from whatever its record holds."""
+    """A run that belongs to no study, described by what its record contains."""
     try:
         record = read_json(folder / "record.json")
     except (ValueError, OSError) as error:

@@ -13,7 +13,7 @@ NODES = ("endpoint", "cell", "periodic", "left", "interior", "points")
 
 @dataclass(frozen=True)
 class Advice:
-    """What to use, why, which table or page says so, and the line of code."""
+    """A recommendation: what to use, the reason, the table or page it rests on, and the line of code."""
 
     use: str
     why: str
@@ -55,7 +55,7 @@ _TUNE = Advice(
 
 
 def advice(operator: str, boundary: str, placement: str, existing: bool) -> tuple[Advice, ...]:
-    """What to use, the most important first.
+    """Recommendations for a setting, the most important first.
 
     >>> [item.use for item in advice("fno", "dirichlet", "endpoint", existing=False)][0]
     'BlendQuadNorm with α = 0.3'

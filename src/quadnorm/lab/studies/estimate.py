@@ -1,4 +1,4 @@
-"""What a study costs before it runs: counted steps times measured seconds, every constant in one place."""
+"""An estimate of a study's cost before it runs: number of steps times measured seconds per step."""
 
 from dataclasses import dataclass, replace
 
@@ -15,8 +15,8 @@ class StepCost:
     layers: int
 
 
-# About the processor time that `quadnorm bench studies` finds on the development machine while other jobs keep its two
-# cores busy. With the machine to itself a step of the FNO takes 0.095 and 0.22 s: a margin of a third.
+# About the processor time that `quadnorm bench studies` measures on the development machine while other jobs keep its
+# two cores busy. On the idle machine a step of the FNO takes 0.095 and 0.22 s: a margin of a third.
 STEP = {
     "fno": StepCost(0.13, 0.32, width=32, layers=4),
     "galerkin": StepCost(0.45, 1.75, width=64, layers=4),
@@ -26,7 +26,7 @@ STEP = {
 FORWARD = 1 / 3  # of a training step: one pass of three
 EFFICIENCY = 0.85  # of two workers side by side, which share memory bandwidth
 
-# Seconds to make one instance, for all its resolutions; of problems that are not listed, as for the dear ones.
+# Seconds to make one instance, for all its resolutions; problems that are not listed count as expensive ones.
 UNMEASURED = 0.3
 SAMPLE = {
     "darcy": 0.3,
@@ -47,8 +47,8 @@ SAMPLE = {
 def step_seconds(operator: str, n: int, width: int, layers: int, batch: int = 20) -> float:
     """One training step at n², one thread.
 
-    (a + b·n²) through the two measured grids, times depth and width. A narrower network is cheaper in proportion to its
-    width, a wider one dearer by the square: the larger of the two, either way.
+    (a + b·n²), fitted to the two measured grids, times factors for depth and width. The cost of a narrower network
+    falls in proportion to its width, that of a wider one grows with the square of it.
 
     >>> round(step_seconds("fno", 64, width=32, layers=4), 2), round(step_seconds("fno", 64, width=64, layers=8), 2)
     (0.32, 2.56)
@@ -62,7 +62,7 @@ def step_seconds(operator: str, n: int, width: int, layers: int, batch: int = 20
 
 @dataclass(frozen=True)
 class Estimate:
-    """Core-seconds of a study, by what they are spent on."""
+    """Core-seconds of a study, by kind of work."""
 
     runs: int
     training: float
@@ -72,7 +72,7 @@ class Estimate:
 
     @property
     def core_seconds(self) -> float:
-        """All of them."""
+        """The sum over all kinds of work."""
         return self.training + self.validation + self.testing + self.data
 
     def minutes(self, workers: int = 2) -> float:
@@ -82,7 +82,7 @@ class Estimate:
 
 
 def estimate(study: Study) -> Estimate:
-    """The cost of a study as it stands; ``study.at("desk")`` for that of a preset.
+    """The cost of a study; pass ``study.at("desk")`` for the cost at a preset.
 
     >>> from quadnorm.lab.studies import study
     >>> estimate(study("extreme-crossres").at("desk")).minutes() < 20
@@ -95,7 +95,7 @@ def estimate(study: Study) -> Estimate:
         here = len(v.methods) * len(study.seeds)
         runs += here
         b = v.budget
-        # An epoch visits every sample once, so several training grids share its steps.
+        # An epoch uses every sample once, so that several training grids share its steps.
         step = sum(_step(v, n) for n in v.train) / len(v.train)
         training += here * b.steps * step
         validation += here * b.epochs * b.val / b.batch * FORWARD * sum(_step(v, n) for n in v.train)
@@ -116,15 +116,15 @@ def _passes(v: Variant, route: str) -> float:
     return sum(_step(v, n if route == "direct" else max(v.train)) for n in v.test)
 
 
-# Fields (batch, width, N) in float32 that one layer keeps for the backward pass, counted at 64²; doubled below for what
-# the backward pass itself holds.
+# Number of fields (batch, width, N) in float32 that one layer saves for the backward pass, counted at 64²; doubled
+# below for the memory of the backward pass itself.
 KEPT_FIELDS = {"fno": 4.5, "galerkin": 9.6, "transolver": 4.5, "neuralop-fno": 9.0}
 PROCESS = 0.5 * 2**30  # bytes of Python and torch before anything is loaded
 
 
 @dataclass(frozen=True)
 class Need:
-    """What one run of a variant takes: ``data`` and ``memory`` in bytes, ``hours`` on one thread; and how many runs."""
+    """What one run of a variant needs: ``data`` and ``memory`` in bytes, ``hours`` on one thread; and how many runs."""
 
     variant: str
     runs: int
@@ -134,10 +134,10 @@ class Need:
 
 
 def needs(study: Study) -> tuple[Need, ...]:
-    """What the runs of each variant take.
+    """What the runs of each variant need.
 
-    Data are the fields in memory at the training grids, two channels in float32; memory adds the process and what a
-    training step keeps.
+    Data are the fields in memory at the training grids, two channels in float32; memory adds the process itself and the
+    fields that a training step saves.
 
     >>> from quadnorm.lab.studies import study
     >>> (need,) = needs(study("tost"))

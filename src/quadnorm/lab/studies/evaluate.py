@@ -1,4 +1,4 @@
-"""Trained models put to use at a test grid: one row of :data:`ROUTES` for each way."""
+"""Use a trained model at a test grid; :data:`ROUTES` has one row for each way."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ JUMPS = (
     "darcy",
     "darcy-official",
     "darcy-neuralop",
-)  # problems whose input takes two values: the nearest sample is one of them
+)  # problems whose input has only two values, which the nearest sample preserves
 Predictor = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class Use:
-    """A model, the grid it was trained on (the finest, of several), and the grid it is asked on."""
+    """A model, its training grid (the finest, if there are several), and the test grid."""
 
     model: nn.Module
     native: tuple[int, ...]
     shape: tuple[int, ...]
     placement: str
-    restrict: str = "cubic"  # how inputs come to the training grid
+    restrict: str = "cubic"  # method that takes inputs to the training grid
 
 
-# By the route of a way: the function from inputs to outputs at the test grid. The last argument is the way's option.
+# Route of a way → function that makes the predictor at the test grid. Its last argument is the way's option.
 ROUTES: dict[str, Callable[[Use, str], Predictor]] = {
     "direct": lambda use, _: use.model,
     "anchored": lambda use, part: anchored_in_part(use.model, use.native, use.placement, part),
@@ -70,13 +70,13 @@ def errors_of(model: nn.Module, config: TrainConfig, way: Way, grid: Grid) -> di
 
 
 def native_grid(config: TrainConfig) -> Grid:
-    """The training grid; of several, the finest."""
+    """The training grid; the finest, if there are several."""
     grids = config.resolutions.train
     return grids[0] if len(grids) == 1 else max(grids, key=lambda n: prod(problem_of(config).shape(n)))
 
 
 def predictor(model: nn.Module, config: TrainConfig, way: Way, shape: tuple[int, ...], placement: str) -> Predictor:
-    """The model used at a grid of ``shape`` in the way of ``way``."""
+    """A function from inputs to outputs that uses the model at a grid of ``shape`` in the given way."""
     if way.route not in ROUTES:
         raise ValueError(unknown("route", way.route, ROUTES))
     restrict = "nearest" if config.problem.name in JUMPS else "cubic"
@@ -85,7 +85,7 @@ def predictor(model: nn.Module, config: TrainConfig, way: Way, shape: tuple[int,
 
 
 def native_run(use: Use, ends: str) -> Predictor:
-    """Run at the training grid, carry the output to the test grid; ``ends`` periodic: by Fourier zero-padding."""
+    """Run at the training grid and interpolate the output to the test grid; ``ends``: placement of the output's axes."""
     return lambda x: carry(use.model(carry(x, use.native, use.placement, use.restrict)), use.shape, ends)
 
 
@@ -93,7 +93,7 @@ def anchored_in_part(model: nn.Module, native: tuple[int, ...], placement: str, 
     """A copy of the model with its norms, its other spatial sums (``kernels``), or all sums anchored."""
     if part not in PARTS:
         raise ValueError(unknown("part of a model to anchor", part, PARTS))
-    # A study shows what anchoring does, also where it does harm: that is for the tables to say.
+    # force=True: a study measures what anchoring does, even where it makes errors larger.
     anchored = anchor(model, native, placement, force=True)
     if part == "all":
         return anchored
@@ -105,7 +105,7 @@ def anchored_in_part(model: nn.Module, native: tuple[int, ...], placement: str, 
 
 
 def points_predictor(model: nn.Module, way: Way, meshes: Callable[[], Tensor]) -> Predictor:
-    """The model used on points; batches must come in order from the first sample on.
+    """A function that uses the model on points; batches must come in order, beginning with the first sample.
 
     ``native`` carries the fields to a mesh like those of training (``meshes`` holds one for each sample), runs there,
     and carries the output back, both linearly on triangles.

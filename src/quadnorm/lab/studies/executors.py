@@ -1,4 +1,4 @@
-"""Where tasks are carried out: in this process, in local processes, or by Dask. One function each, one signature."""
+"""Executors run tasks: in this process, in local processes, or by Dask. All have the same signature."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Work = Callable[[Task], dict[str, Any]]  # picklable; returns the outcome as pla
 Done = Callable[[Task, dict[str, Any]], None]
 Executor = Callable[[Work, Sequence[Task], Done], None]
 
-RETRIES = 3  # how often Dask takes up a task again whose worker died, from its checkpoint
+RETRIES = 3  # how often Dask restarts a task whose worker died, from its checkpoint
 
 
 def serial(work: Work, tasks: Sequence[Task], done: Done) -> None:
-    """One after the other, here."""
+    """Run the tasks in this process, one after the other."""
     for task in tasks:
         done(task, work(task))
 
 
 def processes(workers: int) -> Executor:
-    """Local processes, each with one task at a time. If one of them dies, the study stops; Dask would go on."""
+    """Local processes, each with one task at a time. If one dies, the study stops (with Dask it would continue)."""
 
     def run(work: Work, tasks: Sequence[Task], done: Done) -> None:
         left = {task.key: task for task in tasks}
@@ -47,7 +47,7 @@ def processes(workers: int) -> Executor:
 
 
 def _pool(workers: int, work: Work, left: dict[str, Task], done: Done) -> None:
-    # Spawned, not forked: a fork of a process with torch's threads in it may hang.
+    # Spawned, not forked: a fork of a process with torch threads may hang.
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare, initargs=(stop,)) as pool:
@@ -57,7 +57,7 @@ def _pool(workers: int, work: Work, left: dict[str, Task], done: Done) -> None:
                 done(futures[future], future.result())
                 left.pop(futures[future].key)
         except BaseException:
-            # Nothing new is begun, also not the tasks that workers have fetched ahead; running ones write a checkpoint.
+            # No further task is begun, not even those that workers have already fetched; running ones save and stop.
             stop.set()
             running = list((pool._processes or {}).values())
             pool.shutdown(wait=False, cancel_futures=True)
@@ -66,15 +66,15 @@ def _pool(workers: int, work: Work, left: dict[str, Task], done: Done) -> None:
             raise
 
 
-_PR_SET_PDEATHSIG = 1  # Linux: the signal that a process gets when its parent ends, by whatever means
-_stop: Any = None  # in a worker process: the event that says that the study has been stopped
+_PR_SET_PDEATHSIG = 1  # Linux: prctl option that sends a process a signal when its parent ends for any reason
+_stop: Any = None  # in a worker process: the event that is set when the study is stopped
 
 
 def _prepare(stop: Any) -> None:
     global _stop
     _stop = stop
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    # Ctrl-C and a closed terminal reach every process; here only the first hears them, and asks the others once.
+    # Ctrl-C and a closed terminal signal every process. Workers ignore it; the main process tells them to stop.
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     if sys.platform == "linux":
@@ -84,7 +84,7 @@ def _prepare(stop: Any) -> None:
 
 
 def _end_with_parent() -> None:
-    """Wait for the end of the process that started this one; checkpoints are whole at any moment, so end at once."""
+    """End this process as soon as its parent ends; checkpoints are complete at any moment, so nothing is lost."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -122,8 +122,8 @@ def dask(scheduler: str | None, workers: int) -> Executor:
                     done(known[future.key], future.result())
         finally:
             if local is not None:
-                # All results are in. On a busy machine idle workers may not end within Dask's four seconds; that they
-                # are then killed is no news.
+                # All results are in. On a busy machine idle workers may not end within Dask's four seconds; its warning
+                # that it kills them is of no use.
                 logging.getLogger("distributed.nanny").setLevel(logging.ERROR)
                 local.close()
 

@@ -8,7 +8,7 @@ key                                 what it changes, in every variant of the stu
 ``epochs``, ``batch``,              the budget; ``patience=null`` never stops early
 ``patience``, ``lr``, ``warmup``
 ``resolutions.train``, ``.test``    the grids, one number or a list: ``resolutions.test=[33,65]``
-``method.mode``,                    the norms that have one: ``layer``, ``instance`` or ``group`` of quadrature norms,
+``method.mode``,                    the norms: ``layer``, ``instance`` or ``group`` of quadrature norms,
 ``method.measure``,                 the rule of quadrature norms and blends, the share α of blends
 ``method.alpha``
 ``problem.NAME``                    a parameter of the problem, such as ``problem.placement=cell``
@@ -38,9 +38,9 @@ _QUADRATURE, _BLENDS = ("quad", "quadrms"), ("blend",)
 
 
 def changed(study: Study, overrides: Sequence[str]) -> Study:
-    """The study with overrides applied, under a name of its own, which is also how to ask for it again.
+    """The study with overrides applied. Its name lists them: the same words on the command line give it again.
 
-    Its runs have configs of their own and so records of their own; the paper's printed values are not shown beside it.
+    Its runs have their own configs and so their own records; the paper's values are not shown in its tables.
 
     >>> from quadnorm.lab.studies import study
     >>> small = changed(study("tost").at("desk"), ["epochs=5", "samples.train=40"])
@@ -115,7 +115,7 @@ def _budget(budget: Budget, name: str, value: Any, text: str) -> Budget:
 
 
 def _method(method: Method, part: str, value: Any) -> Method:
-    """The method with one word of its norm changed, and its label; a norm that has no such word stays as it is."""
+    """The method with one part of its norm's name changed, and its label; unchanged if the norm has no such part."""
     head, *parts = method.norm.split(":")
     allowed = {"mode": _QUADRATURE, "measure": (*_QUADRATURE, *_BLENDS), "alpha": _BLENDS}[part]
     if head not in allowed:
@@ -128,13 +128,13 @@ def _method(method: Method, part: str, value: Any) -> Method:
 
 
 def _methods(methods: Sequence[Method], part: str, value: Any) -> tuple[Method, ...]:
-    """Every method changed, without those that are now equal to one before: α = 0.1 and α = 0.3 both become 0.2."""
+    """Every method changed, without duplicates: with α = 0.2 the methods α = 0.1 and α = 0.3 become the same."""
     kept: list[Method] = []
     for original in methods:
         m = _method(original, part, value)
         if any((m.norm, m.operator) == (k.norm, k.operator) for k in kept):
             continue
-        if any(m.label == k.label for k in kept):  # they differ in the operator, which the old label tells
+        if any(m.label == k.label for k in kept):  # they differ in the operator; the old label says how
             m = replace(m, label=f"{m.label} ({original.label})")
         kept.append(m)
     return tuple(kept)
@@ -156,7 +156,7 @@ _KINDS: Mapping[str, Callable[[str], bool]] = {
 
 
 def _check(study: Study) -> None:
-    """Every variant's config, problem, grids and networks, before anything is made: what is wrong is said at once."""
+    """Check every variant's config, problem, grids and networks before anything is run."""
     from quadnorm.training import read_config
     from quadnorm.training.data import problem_of
     from quadnorm.training.model import Sizes, build_model

@@ -1,7 +1,7 @@
-"""Records in one file, without weights: what a report needs, small enough to be committed.
+"""A pack: records in one file, without weights. It is enough for a report and small enough to be committed.
 
 A pack is a tar.xz whose bytes depend on its contents only: sorted names, no times, no owners. Its last member,
-``pack.json``, holds the checksum of every other one; a pack that does not agree with it is not read.
+``pack.json``, holds the checksums of all other members; a pack that does not agree with them is refused.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def unpack(file: Path, folder: Path) -> Path:
     for name, data in members.items():
         parts = PurePosixPath(name).parts
         if parts[0] != "runs" or ".." in parts:
-            raise DamagedError(Path(file), f"{name!r} is no record of a run")
+            raise DamagedError(Path(file), f"{name!r} is not part of a run's record")
         target = folder.joinpath(*parts)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
@@ -67,7 +67,7 @@ def unpack(file: Path, folder: Path) -> Path:
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     content = archive.extractfile(member) if member.isfile() else None
     if content is None:
-        raise ValueError(f"{member.name!r} is no file")
+        raise ValueError(f"{member.name!r} is not a regular file")
     return content.read()
 
 

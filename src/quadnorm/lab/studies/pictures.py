@@ -1,15 +1,15 @@
-"""What figures show of a trained model, kept when the run is evaluated, so that nothing later needs its weights.
+"""Data for figures of a trained model, stored when the run is evaluated, so that drawing needs no weights.
 
     <run>/pictures/<way>@<grid>.npz   ``x``, ``truth``, ``error``: the first channel of the first test sample, (n, m)
     <run>/pictures/audit.json         ``grids``, and ``leaks``: the modules that depend on the grid, the worst first,
                                       each with ``name``, ``kind``, ``introduced`` (share of its output) and ``order``
 
-Both name the ``weights`` they belong to, as the record does.
+Both store the hash of the ``weights`` they belong to, as the record does.
 
 
-``x`` and ``error`` = prediction − truth are float16, ``truth`` is float32: half precision of the error is a
-two-thousandth of the error, not of the field. Kept for the training grid and the finest one, for the first seed of the
-methods that a study names in ``pictured``; the audit for the first of these.
+``x`` and ``error`` = prediction − truth are float16, ``truth`` is float32: so the rounding is a two-thousandth of the
+error, not of the field. They are stored for the training grid and the finest grid, for the first seed of the methods
+that a study names in ``pictured``; the audit only for the first of these methods.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from quadnorm.training import TrainConfig
 
-LEAKS = 12  # of an audit
+LEAKS = 12  # number of modules that are stored of an audit
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def audit_file(folder: Path) -> Path:
 
 
 def read_picture(folder: Path, way: str, grid: int) -> Picture | None:
-    """A run's picture, or None if it has none; a damaged file is named."""
+    """A run's picture, or None if it has none; a DamagedError names a damaged file."""
     import zipfile
 
     import numpy as np
@@ -71,7 +71,7 @@ def read_picture(folder: Path, way: str, grid: int) -> Picture | None:
 
 
 def sound_picture(folder: Path, way: str, grid: int, weights: str) -> bool:
-    """Whether a run has the picture, whole and of these weights."""
+    """Whether a run has the picture, undamaged and made from these weights."""
     try:
         picture = read_picture(folder, way, grid)
     except DamagedError:
@@ -80,7 +80,7 @@ def sound_picture(folder: Path, way: str, grid: int, weights: str) -> bool:
 
 
 def read_audit(folder: Path) -> dict[str, Any] | None:
-    """A run's audit, or None if it has none; a DamagedError names a file that is not what was written."""
+    """A run's audit, or None if it has none; a DamagedError names a damaged file."""
     try:
         return dict(read_sealed(audit_file(folder)))
     except FileNotFoundError:
@@ -88,7 +88,7 @@ def read_audit(folder: Path) -> dict[str, Any] | None:
 
 
 def sound_audit(folder: Path, weights: str) -> bool:
-    """Whether a run has the audit, whole and of these weights."""
+    """Whether a run has the audit, undamaged and made from these weights."""
     try:
         audit = read_audit(folder)
     except DamagedError:
@@ -123,7 +123,7 @@ def keep_picture(model: nn.Module, config: TrainConfig, way: Way, grid: int, fol
 
 
 def keep_audit(model: nn.Module, config: TrainConfig, grids: tuple[int, ...], folder: Path, weights: str) -> None:
-    """Write which modules depend on the grid. Three grids give orders; a fourth adds time and no insight."""
+    """Write which modules depend on the grid. Three grids are enough to see the orders; more would only take time."""
     from quadnorm.adapt import audit
     from quadnorm.training.data import problem_of
 

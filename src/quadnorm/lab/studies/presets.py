@@ -1,4 +1,4 @@
-"""The small presets: what is shrunk, in the open."""
+"""The small presets ``desk`` and ``smoke``: what they shrink compared with the paper."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,7 +8,7 @@ from quadnorm.lab.studies.study import STAND_INS, Budget, Study, Variant
 SMOKE_COARSEN = 4
 SMOKE_WIDTH = 16  # with 8 channels GroupNorm would be InstanceNorm
 SMOKE_LAYERS = 2
-SMOKE_STAND_INS = {"darcy-neuralop": "darcy"}  # data that must be fetched first
+SMOKE_STAND_INS = {"darcy-neuralop": "darcy"}  # replaces data that would have to be downloaded first
 
 
 def grids(sizes: tuple[int, ...], coarsen: int) -> tuple[int, ...]:
@@ -21,7 +21,7 @@ def grids(sizes: tuple[int, ...], coarsen: int) -> tuple[int, ...]:
 
 
 def desk(variant: Variant) -> Variant:
-    """Fewer samples, epochs and channels, coarser grids at the same ratio, and the rows that matter."""
+    """The desk preset: fewer samples, epochs and channels, coarser grids at the same ratio, the main rows only."""
     d = variant.desk
     params = dict(variant.operator_params)
     params["width"] = max(8, 8 * round(params["width"] * d.width / 8))
@@ -41,7 +41,7 @@ def desk(variant: Variant) -> Variant:
 
 
 def smoke(variant: Variant) -> Variant:
-    """Every method and every step of the way, with nothing learned: seconds, to see that it runs."""
+    """The smoke preset: every method in seconds, to see that it runs; nothing is learned."""
     params = dict(variant.operator_params)
     params["width"] = SMOKE_WIDTH
     params["layers"] = min(SMOKE_LAYERS, params["layers"])
@@ -53,7 +53,7 @@ def smoke(variant: Variant) -> Variant:
 
 def _shrunk(variant: Variant, coarsen: int, params: dict[str, Any], budget: Budget) -> Variant:
     train, test = grids(variant.train, coarsen), grids(variant.test, coarsen)
-    if "modes" in params:  # a grid of n samples has n // 2 of them
+    if "modes" in params:  # a grid of n samples has n // 2 modes
         params["modes"] = min(params["modes"], min(train + test) // 2)
     return replace(
         variant,
@@ -66,7 +66,7 @@ def _shrunk(variant: Variant, coarsen: int, params: dict[str, Any], budget: Budg
 
 
 def difference(paper: Study, small: Study) -> tuple[str, ...]:
-    """What a preset changes, in one line per kind of variant: here against the paper."""
+    """What a preset changes compared with the paper, one line per kind of variant."""
     lines: dict[str, list[str]] = {}
     for there, here in zip(paper.variants, small.variants, strict=True):
         pairs = {

@@ -1,13 +1,14 @@
 """Records: one folder per training run, complete or resumable, never half-written.
 
-    <root>/runs/<key>/config.yaml, environment.json, metrics.jsonl, best.safetensors   from the training room
+    <root>/runs/<key>/config.yaml, environment.json, metrics.jsonl, best.safetensors   written by the training
     <root>/runs/<key>/evaluations/<way>@<grid>.json                                   every test sample's error
     <root>/runs/<key>/pictures/<way>@<grid>.npz, audit.json                           for figures: see pictures.py
-    <root>/runs/<key>/record.json                                                     written last: it is whole
+    <root>/runs/<key>/record.json                                                     written last: run is complete
 
-The key names what decides the weights (problem, operator, norm, grid, budget, seed), so studies that train the same
-model share its record. A record states the code and the data it came from; records that do not agree are not mixed.
-Records and evaluations end with a hash of their contents, and each evaluation names the weights that it was made from.
+The key is made of everything that decides the weights (problem, operator, norm, grid, budget, seed), so studies that
+train the same model share its record. A record states the versions of code and data that it was made with; records of
+different versions are not mixed. Records and evaluations end with a hash of their contents, and each evaluation stores
+the hash of the weights that it was made from.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ log = logging.getLogger("quadnorm")
 
 @dataclass(frozen=True)
 class Task:
-    """A run as an executor gets it: plain data, to be pickled and sent."""
+    """A run as an executor gets it: plain data that can be pickled and sent."""
 
     key: str
     config: Mapping[str, Any]
@@ -56,7 +57,7 @@ class Task:
 
     @property
     def pictures(self) -> list[tuple[Way, int]]:
-        """The ways and grids whose fields are kept: the training grid and the finest."""
+        """The ways and grids whose fields are stored: each way at the training grid and at the finest."""
         if not self.pictured:
             return []
         return [(way, n) for way in self.evaluations for n in dict.fromkeys((self.grids[0], self.grids[-1]))]
@@ -103,7 +104,7 @@ def tasks_of(study: Study) -> dict[str, Task]:
 
 
 def folder_of(root: Path, task: Task) -> Path:
-    """Where a task's run lives."""
+    """The folder of a task's run."""
     return root / "runs" / task.key
 
 
@@ -125,7 +126,7 @@ def _sound_evaluation(folder: Path, evaluation: str, grid: int, weights: str) ->
 
 
 def read_evaluation(folder: Path, evaluation: str, grid: int, weights: str) -> dict[str, Any] | None:
-    """The errors of one way to use the model at one grid; None if there are none, or only those of other weights."""
+    """The errors of one way to use the model at one grid; None if there are none for these weights."""
     values = read_json(evaluation_file(folder, evaluation, grid))
     return values if values is not None and _origin(evaluation, grid, weights).items() <= values.items() else None
 
@@ -137,7 +138,7 @@ def write_evaluation(folder: Path, evaluation: str, grid: int, weights: str, err
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no NaN: what is not finite becomes null."""
+    """Replace NaN and infinity, which JSON does not have, by None."""
     if isinstance(value, list):
         return [_finite(v) for v in value]
     if isinstance(value, dict):
@@ -155,7 +156,7 @@ def write_record(folder: Path, record: Mapping[str, Any]) -> None:
 
 
 def complete(root: Path, task: Task) -> bool:
-    """Whether a task has a sound record and every evaluation of its weights."""
+    """Whether a task has an undamaged record and every evaluation of its weights."""
     folder = folder_of(root, task)
     try:
         record = read_json(folder / "record.json")
@@ -172,10 +173,10 @@ def unpictured(folder: Path, task: Task, weights: str) -> list[tuple[Way, int]]:
 
 
 def load(study: Study, root: Path, allow_mixed: bool = False) -> list[ErrorRow]:
-    """Every number of a study that has been measured, in the study's order; runs that are not there are left out.
+    """Every number of a study that has been measured, in the study's order; missing runs are left out.
 
-    Raises a ValueError for records that cannot stand side by side: made from other data, or by other code (the latter
-    can be allowed).
+    Raises a ValueError for records that cannot be compared, because they were made from different data or by different
+    versions of the code (``allow_mixed`` permits the latter).
     """
     rows: list[ErrorRow] = []
     origins: dict[str, dict[str, list[str]]] = {"data": defaultdict(list), "numerics": defaultdict(list)}
@@ -223,7 +224,7 @@ def _agree(study: Study, origins: Mapping[str, Mapping[str, list[str]]], allow_m
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """A sealed JSON object, or None if there is no such file; a DamagedError names one that is not what was written."""
+    """A JSON object whose hash agrees, or None if there is no such file; a DamagedError names a damaged file."""
     try:
         values: dict[str, Any] = printable_values(read_sealed(path))
         return values
@@ -232,7 +233,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def read_or_set_aside(path: Path) -> dict[str, Any] | None:
-    """As :func:`read_json`; a damaged file is set aside, so that it is made again."""
+    """Like :func:`read_json`; a damaged file is renamed, so that it is made again."""
     try:
         return read_json(path)
     except DamagedError as error:

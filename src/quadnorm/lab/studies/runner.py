@@ -23,7 +23,7 @@ OnProgress = Callable[[str, float, float], None]  # (what, done, of)
 
 @dataclass(frozen=True)
 class Report:
-    """What :func:`run_study` did: keys of the runs that it completed, that it found complete, and that diverged."""
+    """What :func:`run_study` did: keys of runs that it completed, of runs that were complete, and of diverged runs."""
 
     ran: tuple[str, ...]
     existing: tuple[str, ...]
@@ -31,7 +31,7 @@ class Report:
 
 
 def select(study: Study, seeds: Sequence[int] | None = None, methods: Iterable[str] | None = None) -> Study:
-    """The study with some of its seeds and methods only; all variants keep what they have of them."""
+    """The study with these seeds and methods only; each variant keeps those of the methods that it has."""
     if seeds is not None:
         if not seeds:
             raise ValueError("no seeds to run; give at least one")
@@ -61,7 +61,7 @@ def run_study(
 
     Args:
         workers: processes side by side; default one per core.
-        threads: of each run; default the study's. They are part of what a run is, because they decide its last bits.
+        threads: of each run; default the study's. Part of a run's identity, as they affect its last bits.
         scheduler: address of a Dask cluster; or ``use_dask`` for a local one.
         on_progress: called with what is done, how much of it, and of how much.
     """
@@ -93,7 +93,7 @@ def run_study(
 
 
 def start_again(study: Study, root: Path) -> None:
-    """Remove what unfinished runs of a study have left, unless another process is at work on one of them."""
+    """Remove the files of a study's unfinished runs, unless another process is working on one of them."""
     unfinished = [folder_of(root, t) for t in tasks_of(study).values() if not complete(root, t)]
     with ExitStack() as held:
         for folder in unfinished:
@@ -106,7 +106,7 @@ def start_again(study: Study, root: Path) -> None:
 
 
 def epochs_done(root: Path, tasks: Iterable[Task]) -> float:
-    """Epochs that the unfinished tasks have behind them, read from their metrics while others train."""
+    """The number of epochs that the unfinished tasks have done, read from their metrics while they train."""
     total = 0
     for task in tasks:
         try:
@@ -124,7 +124,7 @@ def _make_root(root: Path) -> None:
 
 
 def _make_data(tasks: Sequence[Task], cores: int, report: OnProgress) -> None:
-    """Put every instance into the cache before workers need it, so that no two solve the same one."""
+    """Put every instance into the cache before workers start, so that no two workers solve the same one."""
     from quadnorm.problems.cache import make
     from quadnorm.training.data import problem_of
 

@@ -1,4 +1,4 @@
-"""What a study is: plain frozen data, no torch. A study says what is trained, on what, and what is measured."""
+"""A study as plain frozen data, without torch: what is trained, on which data, and what is measured."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,20 +12,20 @@ STATISTICS = ("ci95", "std")
 METRICS = ("plain", "weighted")
 PRESETS = ("smoke", "desk", "paper")
 
-# The released Darcy files are not ours to ship, so small presets draw the same law anew.
+# The released Darcy files are not part of this package, so small presets draw new data from the same law.
 STAND_INS = {"darcy-official": "darcy"}
 
-# First test sample, where the paper takes the test from a file of its own: smooth2 begins at 1024, training and
-# validation come from smooth1. Of neuraloperator's set the first 1000 are its training file.
+# Index of the first test sample, for data whose test set is a file of its own: smooth2 begins at 1024 (training and
+# validation are from smooth1), and the first 1000 samples of neuraloperator's set are its training file.
 TEST_FROM = {"darcy-official": 1024, "darcy-neuralop": 1000}
 
 
 @dataclass(frozen=True)
 class Method:
-    """One row of a study: a norm by its ``make_norm`` name, and what else of the operator it changes.
+    """One row of a study: the name of a norm for ``make_norm``, and other arguments of the operator that it changes.
 
-    ``printed`` is the row's name in the paper's table where it differs from ``label``; ``None`` for rows of ours.
-    ``seeds``: how many of the study's seeds it is run with, where the paper has fewer than for other rows.
+    ``printed`` is the row's name in the paper's table if it differs from ``label``; ``None`` for rows of ours.
+    ``seeds``: how many of the study's seeds the row uses, if the paper has fewer than for other rows.
     """
 
     label: str
@@ -68,9 +68,9 @@ class Budget:
 class Desk:
     """How the ``desk`` preset shrinks a variant.
 
-    ``coarsen`` divides every grid, so that the gap between training and test grids stays; ``width`` multiplies the
-    operator's width (kept a multiple of 8); ``methods`` names the rows that are kept, empty for all; ``lr`` and
-    ``batch`` are the learning rate and the batch size, None for the paper's: a short run needs larger, and more, steps.
+    ``coarsen`` divides every grid, so that the ratio of test and training grids stays; ``width`` multiplies the
+    operator's width (rounded to a multiple of 8); ``methods`` names the rows that are kept, empty for all; ``lr`` and
+    ``batch`` are the learning rate and the batch size, None for the paper's (a short run needs more and larger steps).
     """
 
     epochs: int
@@ -88,9 +88,9 @@ class Desk:
 class Way:
     """A way to use a trained model at a test grid.
 
-    ``route`` is a row of the table in :mod:`quadnorm.lab.studies.evaluate`, ``option`` what that route wants to know:
-    which sums to anchor, how to interpolate. ``view`` changes parameters of the problem that decide how its instances
-    are looked at, not the instances: (name, value) pairs.
+    ``route`` is a row of the table in :mod:`quadnorm.lab.studies.evaluate`, ``option`` its argument: which sums to
+    anchor, or how to interpolate. ``view``: (name, value) pairs of problem parameters that change how the instances are
+    sampled, not the instances themselves.
     """
 
     name: str
@@ -104,7 +104,7 @@ AS_TRAINED = Way("as-trained", "as trained")
 ANCHORED = Way("anchor-all", "anchored", "anchored", "all")
 EXTENDED = Way("extended", "extended", "extended")
 NATIVE = Way("native", "run at the training grid, interpolated", "native", "cubic")
-# What every study with other grids is evaluated by.
+# The ways in which every study with other grids is evaluated.
 TRANSFER = (AS_TRAINED, ANCHORED, EXTENDED, NATIVE)
 
 
@@ -124,10 +124,10 @@ class Variant:
     operator_params: Params = field(default_factory=dict)
     label: str | None = None  # the paper's table of this setting, and its panel
     panel: str | None = None
-    statistic: str | None = None  # what stands after ± in that table, where it is not the study's
+    statistic: str | None = None  # the number after ± in that table, if it is not the study's
 
     def printed(self) -> dict[tuple[str, int], PrintedCell]:
-        """What the paper prints for this setting, by (our method's label, resolution); empty if nothing."""
+        """The paper's values for this setting, by (our method's label, resolution); empty if there are none."""
         if self.label is None:
             return {}
         cells = paper_table(self.label).errors(self.panel)
@@ -181,11 +181,12 @@ class Run:
 class Study:
     """A study, named after the label of its table without ``tab:``.
 
-    ``tables`` are the tables it rebuilds. ``statistic`` is what stands after ±: ``ci95`` or ``std``. ``metric``: the
-    relative L² error that tables show, ``plain`` (samples counted alike) or ``weighted`` by the quadrature. ``notes``
-    say what the paper leaves open, what was chosen, and where it contradicts itself. ``changes`` are overrides that
-    were applied (see :mod:`quadnorm.lab.studies.overrides`): a changed study is another study. ``pictured``: methods
-    whose first seed leaves fields and an audit for figures (see :mod:`quadnorm.lab.studies.pictures`).
+    ``tables`` are the paper's tables that it rebuilds. ``statistic`` is the number after ±: ``ci95`` or ``std``.
+    ``metric``: the relative L² error that tables show, ``plain`` (equal weights) or ``weighted`` by the quadrature.
+    ``notes`` say what the paper leaves open, what was chosen, and where it contradicts itself. ``changes`` are the
+    overrides that were applied (see :mod:`quadnorm.lab.studies.overrides`): a changed study is another study.
+    ``pictured``: methods whose first seed stores fields and an audit for figures
+    (see :mod:`quadnorm.lab.studies.pictures`).
     """
 
     name: str
@@ -201,7 +202,7 @@ class Study:
     desk_seeds: int = 3
     preset: str = "paper"
     changes: tuple[str, ...] = ()
-    threads: int = 1  # of every run; they decide its last bits, so the machine must not decide them
+    threads: int = 1  # of every run; fixed, because it affects the last bits of the results
     pictured: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -232,11 +233,11 @@ class Study:
         return self.seeds if method.seeds is None else self.seeds[: method.seeds]
 
     def spread(self, variant: Variant) -> str:
-        """What stands after ± in a variant's table."""
+        """The statistic after ± in a variant's table: ``ci95`` or ``std``."""
         return variant.statistic or self.statistic
 
     def at(self, preset: str) -> "Study":
-        """The study at a preset: ``paper`` as it stands, ``desk`` by its :class:`Desk`, ``smoke`` in seconds.
+        """The study at a preset: ``paper`` unchanged, ``desk`` shrunk by its :class:`Desk`, ``smoke`` in seconds.
 
         >>> from quadnorm.lab.studies import study
         >>> v = study("extreme-crossres").at("smoke").variants[0]

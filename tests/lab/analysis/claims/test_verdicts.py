@@ -245,7 +245,7 @@ def test_more_effect_never_makes_a_verdict_worse(value, below, above, claimed, m
 
 
 def test_a_claim_without_a_direction_is_refused():
-    with pytest.raises(ValueError, match="turn the comparison round"):
+    with pytest.raises(ValueError, match="swap the two methods"):
         verdict_of(0.1, 0.0, 0.2, claimed=-0.3)
 
 

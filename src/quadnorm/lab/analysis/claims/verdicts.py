@@ -13,7 +13,7 @@ not testable  the models behind the records have not learned the problem: at the
 not run       no records at the desk or paper preset (the smoke preset learns nothing)
 ============  ========================================================================================================
 
-Half the size, because budgets differ: a claim should survive a smaller budget in kind, not to the digit.
+Half the size is enough, because budgets differ: with a smaller budget a claim should still hold, not digit for digit.
 """
 
 from __future__ import annotations
@@ -109,13 +109,13 @@ def verdict_of(value: float, low: float, high: float, claimed: float) -> str:
     ('contradicted', 'partly')
     """
     if not claimed > 0:
-        raise ValueError(f"state the claimed effect as a positive number, got {claimed}; turn the comparison round")
+        raise ValueError(f"state the claimed effect as a positive number, got {claimed}; swap the two methods")
     if not isfinite(value):
-        return CONTRADICTED  # a run has no finite error: that is no success of any size
+        return CONTRADICTED  # a run has no finite error
     if not (isfinite(low) and isfinite(high)):
         return PARTLY if value > 0 else CONTRADICTED  # one seed: a direction, and no more
     if high < claimed / 10:
-        return CONTRADICTED  # even an effect above zero would be another one than claimed
+        return CONTRADICTED  # the effect, even if above zero, is far smaller than claimed
     if low > 0:
         return REPRODUCED if value >= claimed / 2 else PARTLY
     return CONTRADICTED if high < claimed / 2 else PARTLY

@@ -1,4 +1,4 @@
-"""The transfer bound beside what is observed: over depth, and the constants of each block."""
+"""The transfer bound and the observed difference between two grids, over depth; the constants of each block."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ COUNTING, QUADRATURE = "#D55E00", "#009E73"
 
 
 def transfer(evidence: Evidence) -> Any:
-    """Left: e_L and its bound for both norms. Right: the norms' own term of each block, which makes the difference."""
-    from quadnorm.lab.theory.networks.network import NATIVE  # loads torch, which the page does without
+    """Left: e_L and its bound for both norms. Right: the terms of each block; only the norm's own term differs."""
+    from quadnorm.lab.theory.networks.network import NATIVE  # imported here because it loads torch; the page does not
 
     depth = [int(row["L"]) for row in evidence.rows]
     with style():

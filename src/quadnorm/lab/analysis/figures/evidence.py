@@ -14,7 +14,7 @@ COLOURS = ("#009E73", "#D55E00", "#0072B2", "#CC79A7", "#E69F00", "#56B4E9", "#7
 MEASURES = {"counting": "#D55E00", "trapezoid": "#009E73", "anchored": "#CC79A7"}
 MARKERS = "os^DvPX"
 
-# Statements that have a drawing of their own: name → module:function, called with the evidence.
+# Statements with a special figure: name → module:function, called with the evidence.
 DRAWINGS: dict[str, str] = {
     "transfer": "quadnorm.lab.analysis.figures.bound:transfer",
     "meshes-tensor": "quadnorm.lab.analysis.figures.meshes:family_orders",
@@ -28,7 +28,7 @@ DRAWINGS: dict[str, str] = {
 
 
 def draw(statement: Statement, evidence: Evidence) -> Any:
-    """The statement's own drawing if it has one, else log-log panels, one for each group of series.
+    """The statement's special figure if it has one, else log-log panels, one for each group of series.
 
     Series form a group if their names agree up to the first comma ("2-D, trapezoid" and "2-D, counting").
     """
@@ -64,14 +64,14 @@ def _panel(axis: Any, head: str, members: list[Series]) -> None:
     axis.minorticks_off()
     ends = sorted({members[0].x[0], members[0].x[len(members[0].x) // 2], members[0].x[-1]})
     axis.set_xticks(ends, [_fraction(x) for x in ends])
-    # Below the points, where nothing is: room for one line each.
+    # Free space below the points: room for one line per series.
     low, high = axis.get_ylim()
     axis.set_ylim(low * (low / high) ** (0.11 * (len(members) + 1)), high)
     axis.legend(fontsize=6.5, loc="lower left", handletextpad=0.2, borderaxespad=0.2)
 
 
 def _colour(name: str) -> str | None:
-    """One colour for one measure in all figures."""
+    """The colour of a measure, the same in all figures."""
     return next((colour for word, colour in MEASURES.items() if word in name), None)
 
 
@@ -84,7 +84,7 @@ def _fraction(x: float) -> str:
 
 
 def _verdicts(statement: Statement, evidence: Evidence) -> Any:
-    """A statement without series, such as an identity: its numbers beside what they should be."""
+    """The figure of a statement without series, such as an identity: measured numbers and expected ranges."""
     with style():
         figure, axes = sheet(0.6 + 0.24 * len(evidence.checks))
         axis = axes[0, 0]

@@ -1,4 +1,4 @@
-"""Figures of fields and audits, from what runs stored when they were evaluated. Without that there is no figure."""
+"""Figures of fields and audits, from the files that runs store when they are evaluated."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def boundary_window(error: Array, share: float = 0.25) -> tuple[slice, slice]:
     a, b = max(2, round(share * n)), max(2, round(share * m))
     total = np.zeros((n + 1, m + 1))
     total[1:, 1:] = (error**2).cumsum(0).cumsum(1)
-    # Windows that touch an edge, in steps of their own size: neighbours of equal energy do not compete.
+    # Windows that touch an edge, in steps of their size, so that they do not overlap.
     starts = [(i, j) for i in (0, n - a) for j in range(0, m - b + 1, b)]
     starts += [(i, j) for j in (0, m - b) for i in range(0, n - a + 1, a)]
     i, j = max(

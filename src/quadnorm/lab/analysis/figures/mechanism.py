@@ -10,7 +10,7 @@ from quadnorm.lab.theory.meshes.bias import Array
 from quadnorm.lab.theory.meshes.mechanism import STRIP, Mechanism, mechanism
 
 UNIFORM, QUADRATURE = "#D55E00", "#009E73"
-DARK = "#111111"  # text on an image: ink would turn light on a dark page, and the image would not
+DARK = "#111111"  # text on an image: the usual ink colour turns light on a dark page, but the image stays the same
 _UNIT = 1e-4  # of weights and contributions: 1/N is 2.44 of it on 64² nodes
 
 
@@ -34,7 +34,7 @@ def nonuniform_mechanism(_: object = None) -> Any:
         )
         for axis, (title, values, colours, limits) in zip(axes.flat, panels, strict=True):
             _panel(above, axis, shares_of, title, values, colours, limits)
-        # Lines where cells meet: dense at the boundary, which is all that crowding means.
+        # The edges of the cells, which are dense at the boundary.
         axes[0, 0].vlines(shares_of.edges, 0, 1, color="white", lw=0.2, alpha=0.7)
         axes[0, 0].hlines(shares_of.edges, 0, 1, color="white", lw=0.2, alpha=0.7)
         strip = shares_of.strip()
@@ -51,7 +51,7 @@ def nonuniform_mechanism(_: object = None) -> Any:
 
 
 def _around(values: Array) -> tuple[float, float]:
-    """One scale for both signs: a small excess must not look like a large lack."""
+    """Colour limits that are symmetric around zero, so that both signs have the same scale."""
     top = float(abs(values).max()) / _UNIT
     return -top, top
 
@@ -73,7 +73,7 @@ def _panel(
 
 
 def _sums(axis: Any, strip: str, rest: str, outside: str, inside: str) -> None:
-    """What the boundary strip and the rest of the square add up to; two colours, for dark and light ground."""
+    """Write the sums over the boundary strip and over the rest; two colours, for dark and light background."""
     from matplotlib.patches import Rectangle
 
     side = 1 - 2 * STRIP
@@ -83,7 +83,7 @@ def _sums(axis: Any, strip: str, rest: str, outside: str, inside: str) -> None:
 
 
 def _totals(figure: Any, shares_of: Mechanism) -> None:
-    """How nodes and area divide between strip and rest, and the means of which d and e are the parts."""
+    """Shares of nodes and area in the strip, and the means whose contributions panels d and e show."""
     shares, means = figure.subplots(1, 2, width_ratios=(1, 1.6))
     strip = shares_of.strip()
     inner = (2 * cos(pi * STRIP) / pi) ** 2  # ∫∫ u over the inner square

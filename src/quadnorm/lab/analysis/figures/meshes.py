@@ -14,7 +14,7 @@ MARKERS = {"mean": "o", "variance": "^", "output": "s"}
 
 
 def family_orders(evidence: Evidence) -> Any:
-    """Series named "family, quantity, weighting"; colour tells the weighting, the mark the quantity."""
+    """Panels for series named "family, quantity, weighting"; colour shows the weighting, the mark the quantity."""
     families = list(dict.fromkeys(s.name.split(", ")[0] for s in evidence.series))
     columns = min(3, len(families))
     rows = -(-len(families) // columns)
@@ -59,7 +59,7 @@ def _spacing(h: float) -> str:
 
 
 def _apart(heights: list[float], limits: tuple[float, float], share: float = 0.065) -> list[float]:
-    """Heights of labels on a log axis: as given, moved up where they would stand on each other.
+    """Heights of labels on a log axis: as given, but moved up where labels would overlap.
 
     >>> [round(v, 2) for v in _apart([1.0, 1.0, 10.0], (0.1, 100.0), share=0.1)]
     [1.0, 2.0, 10.0]

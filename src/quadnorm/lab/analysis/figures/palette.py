@@ -1,5 +1,5 @@
-"""One colour and one marker for each method, the same in every figure. Colours: Okabe and Ito's, told apart by the
-colour-blind; markers repeat the distinction for print in grey."""
+"""One colour and one marker for each method, the same in every figure. The colours are Okabe and Ito's, which
+colour-blind people can distinguish; markers distinguish the methods in grey print too."""
 
 _KNOWN = {
     "LayerNorm": ("#0072B2", "o"),

@@ -1,4 +1,4 @@
-"""Every figure by name: the paper's, redrawn from data, and ours."""
+"""Every figure by name: the paper's figures, redrawn from records, and ours."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from quadnorm.lab.analysis.results import Library
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure that can be drawn. ``needs``: the studies it draws on; none for figures of the measures themselves.
+    """A figure that can be drawn. ``needs``: the studies whose records it uses; empty for figures of the theory.
 
-    ``stored``: it shows fields or an audit, which runs store when they are evaluated.
+    ``stored``: whether it shows fields or an audit, which runs store when they are evaluated.
     """
 
     name: str
@@ -41,8 +41,8 @@ DRAWINGS: tuple[Drawing, ...] = (
     Drawing(
         "tutorial",
         "neuraloperator's tutorial, taken from 16² to 32²",
-        "Its FNO on its small Darcy set: error at 32² by way, bars from the smallest to the largest seed; grey, the "
-        "ways told a wrong placement. Dashed: the error at the training grid.",
+        "Its FNO on its small Darcy set: error at 32² by way, bars from the smallest to the largest seed; grey: with a "
+        "wrong placement. Dashed: the error at the training grid.",
         tutorial.tutorial,
         ("neuralop-tutorial",),
     ),
@@ -65,16 +65,15 @@ DRAWINGS: tuple[Drawing, ...] = (
     ),
     Drawing(
         "audit",
-        "Which modules move with the grid",
-        "What each module of a trained model adds to the difference between its runs at two grids, and the order of it "
-        "in h.",
+        "Which modules depend on the grid",
+        "What each module of a trained model adds to the difference between its runs at two grids, and its order in h.",
         fields.audit_drift,
         ("demo", "anchored-crossres"),
         stored=True,
     ),
     Drawing(
         "schematic",
-        "What each norm weighs the samples with",
+        "The weights that each norm gives to the samples",
         "Above, dot areas are weights on a mesh refined at its ends, lines its control volumes. Below, the part of "
         "each measure that sits on the boundary, from the measures' own weights.",
         lambda _: theory.schematic(),
@@ -92,7 +91,7 @@ DRAWINGS: tuple[Drawing, ...] = (
     Drawing(
         "error-decomposition",
         "Degradation against a network without norms",
-        "Faint, native error; full colour, what transfer adds, in points and relative to no norm.",
+        "Faint: error at the training grid; full colour: what the other grid adds, in points and relative to no norm.",
         transfer.error_decomposition,
         ("error-decomp",),
         "fig:error-decomposition",
@@ -100,16 +99,16 @@ DRAWINGS: tuple[Drawing, ...] = (
     Drawing(
         "bias-convergence",
         "Bias of a mean on uneven and even grids",
-        "The mean of sin πx · sin πy, in units of σ, with equal weights and with control volumes. Middle, one over the "
-        "other by type of mesh, about 4000 samples each (dotted: the paper's). Right, it grows with n, so that a "
-        "factor belongs to a size.",
+        "The mean of sin πx · sin πy, in units of σ, with equal weights and with control volumes. Middle: the ratio of "
+        "the two by type of mesh, about 4000 samples each (dotted: the paper's). Right: the ratio grows with n, so "
+        "that it means nothing without the size of the mesh.",
         lambda _: theory.bias_convergence(),
         label="fig:bias-convergence",
     ),
     Drawing(
         "nonuniform-bias",
         "Bias by mesh",
-        "One mesh of 2000 to 5000 samples from each family, fields with closed forms; numbers, error with equal "
+        "One mesh of 2000 to 5000 samples from each family, fields with closed forms. Numbers: error with equal "
         "weights over error with volumes.",
         lambda _: theory.nonuniform_bias(),
         label="fig:nonuniform-bias",
@@ -150,7 +149,7 @@ def figure_names() -> tuple[str, ...]:
 
 
 def drawing(name: str) -> Drawing:
-    """A figure by name; ``fig:`` may be left in."""
+    """A figure by name; the name may begin with ``fig:``."""
     for d in DRAWINGS:
         if d.name == name.removeprefix("fig:"):
             return d
@@ -158,14 +157,14 @@ def drawing(name: str) -> Drawing:
 
 
 def draw(name: str, library: Library) -> Any | None:
-    """A matplotlib figure, or None where the records it needs are not there."""
+    """A matplotlib figure, or None if the records it needs are missing."""
     return drawing(name).draw(library)
 
 
 def attempt(name: str, library: Library) -> tuple[Any | None, str]:
-    """The figure and nothing, or None and why: records that are not there, or files that cannot be read.
+    """The figure and an empty text, or None and the reason: missing records, or files that cannot be read.
 
-    Drawn once for a library, however often it is asked for.
+    For a given library each figure is drawn only once.
     """
     key = ("figure", name)
     if key not in library.memo:
@@ -187,7 +186,7 @@ def _attempt(d: Drawing, library: Library) -> tuple[Any | None, str]:
 
 
 def save_figures(library: Library, folder: Path) -> tuple[list[Path], dict[str, str]]:
-    """Every figure that can be drawn, as SVG and PNG: the files, and why the others are not among them, by name."""
+    """Write every figure that can be drawn as SVG and PNG; returns the files, and the reasons for missing figures."""
     files: list[Path] = []
     missing: dict[str, str] = {}
     for d in DRAWINGS:

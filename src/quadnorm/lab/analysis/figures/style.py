@@ -1,7 +1,7 @@
-"""How figures look, and how they are kept: SVG and PNG files, or SVG text for the page.
+"""The style of figures, and how they are written: SVG and PNG files, or SVG text for the page.
 
-Drawn 6.8 inches wide (two columns) with type of 8 points, so they read at column width. Ink is one colour, which the
-page replaces by its own in light and dark.
+Figures are 6.8 inches wide (two columns) with type of 8 points. Text and lines have one colour, which the page replaces
+by its own colour in light and dark mode.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _RC: Any = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """The look of every figure; leaves the caller's settings alone."""
+    """A context with the style of our figures; matplotlib's settings are restored afterwards."""
     try:
         import matplotlib as mpl
     except ImportError as error:
@@ -74,7 +74,7 @@ def save(figure: Any, stem: Path) -> tuple[Path, Path]:
     stem.parent.mkdir(parents=True, exist_ok=True)
     files = stem.with_suffix(".svg"), stem.with_suffix(".png")
     svg, png = io.StringIO(), io.BytesIO()
-    # The canvases print at once; savefig would first draw everything once more, to measure it.
+    # The canvases are printed directly; savefig would first draw everything once more, to measure it.
     with style():
         _print_svg(figure, svg)
         dpi, figure.dpi = figure.dpi, 220
@@ -92,13 +92,13 @@ def _print_svg(figure: Any, out: Any) -> None:
     dpi = figure.dpi
     canvas: Any = FigureCanvasSVG(figure)
     canvas.print_svg(out, metadata={"Date": None})
-    figure.dpi = dpi  # which printing leaves at SVG's 72
-    # Places are shares of the sheet: computed once, they hold for every further print.
+    figure.dpi = dpi  # printing has set it to SVG's 72
+    # Positions are relative to the sheet, so the layout that was computed once holds for every further print.
     figure.set_layout_engine("none")
 
 
 def inline_svg(figure: Any, name: str) -> str:
-    """SVG text for an HTML page: no prolog, transparent, ink as the page's, ids of its own."""
+    """SVG text for an HTML page: no prolog, transparent, in the page's text colour, with unique ids."""
     out = io.StringIO()
     patches = [figure.patch, *(axis.patch for axis in figure.axes)]
     shown = [patch.get_visible() for patch in patches]
@@ -124,7 +124,7 @@ def inline_svg(figure: Any, name: str) -> str:
     text = re.sub(r'\sid="([^"]+)"', own, text)
     text = re.sub(r'(href="#|url\(#)([^")]+)', rf"\g<1>{slug}-\2", text)
     text = re.sub(re.escape(INK), "currentColor", text, flags=re.IGNORECASE)
-    # The page scales it down to what a telephone has, and not up: type stays as large as the page's.
+    # The page scales it down on narrow screens, but never up: its type stays as large as the page's.
     head, rest = text[: text.index(">")], text[text.index(">") :]
     head = re.sub(r' (width|height)="[^"]*"', "", head)
     return f'{head} style="max-width: {116 * figure.get_figwidth():.0f}px"{rest}'

@@ -1,4 +1,4 @@
-"""Figures of the measures themselves: no records, only weights and what ``quadnorm.lab.theory`` finds on meshes."""
+"""Figures of weights and of the biases that ``quadnorm.lab.theory`` measures on meshes; they need no records."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["bias_convergence", "nonuniform_bias", "nonuniform_mechanism", "schem
 
 BLENDED, ANCHORED = "#0072B2", "#CC79A7"
 BOTH = (("counting", "equal weights", UNIFORM, "o"), ("quadrature", "control volumes", QUADRATURE, "s"))
-# n of each family that gives about 4000 samples, so that families can stand side by side.
+# n of each family that gives about 4000 samples, so that families can be compared.
 ALIKE = {"tetrahedra": 12, "voronoi-3d": 13, "triangle-cells": 45, "latlon": 45, "latlon-cells": 45}
 TRACED = {"boundary-refined": BLENDED, "chebyshev": ANCHORED, "even": FAINT}
 CLAIMS = {"boundary-refined": 1500, "chebyshev": 200}  # the paper's factors, "more than"
 
 
 def schematic() -> Any:
-    """What each norm weighs the samples with, and what of it moves with the grid."""
+    """The weights that each norm gives to the samples, and how their boundary mass changes with the grid."""
     with style():
         figure, axes = sheet(4.3, 2, 3)
         x = refined(9, 1.6)
@@ -123,7 +123,7 @@ def _factor_by_family(axis: Any) -> None:
 
 
 def _factors(axis: Any, sweep: Sweep, name: str, colour: str) -> None:
-    """The factor against n; dotted, what the paper says, which has a size only if one says at which n."""
+    """The factor against n; dotted: the paper's factor, for which the paper gives no n."""
     n = [1 + round(1 / h) for h in sweep.h]
     axis.loglog(n, sweep.factors("mean"), color=colour, marker="o", ms=3, label=name)
     if name in CLAIMS:

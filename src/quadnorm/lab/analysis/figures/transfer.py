@@ -1,6 +1,6 @@
 """Figures of records: transfer curves, the O(h) law, scaling with gap and depth, degradation against no norm.
 
-Filled marks are measured; open grey ones are what the paper prints, where it prints something.
+Filled marks are measured; open grey marks are the paper's values, if it has any.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def slope(library: Library) -> Any | None:
                 )
         axis.set(xlabel="change of spacing |1/(n₀−1) − 1/(n−1)|", ylabel="√(eₙ² − e₀²), %")
         axis.set_title(f"{v.operator}, {v.problem}; slopes in % per unit of h")
-        # Beside the axes: between lines that fan out from 0 there is no free corner that suits all records.
+        # The legend is beside the axes: no corner inside them is free for all records.
         figure.legend(loc="outside right upper", title="slope")
         return figure
 

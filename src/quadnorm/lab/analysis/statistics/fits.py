@@ -1,4 +1,4 @@
-"""Laws fitted to errors against resolution or size."""
+"""Fits of errors as a function of resolution or size."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ __all__ = ["PowerFit", "SlopeFit", "fit_power", "fit_slope", "rises", "step_chan
 class SlopeFit:
     """The O(h) law √(e_n² − e_n₀²) = s·|1/(n₀−1) − 1/(n−1)| with its slope s, in the unit of the errors per unit of h.
 
-    ``misfit`` is ‖residual‖/‖left side‖: 0.01 means that the law holds to 1 %. NaN with a single transfer grid,
-    which any slope fits.
+    ``misfit`` is ‖residual‖/‖left side‖: 0.01 means that the law holds to 1 %. It is NaN with a single transfer grid,
+    where the fit is exact.
     """
 
     slope: float

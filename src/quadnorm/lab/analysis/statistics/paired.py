@@ -1,4 +1,4 @@
-"""Two sets of runs with the same seeds: tests, intervals and effect sizes. Errors: smaller is better."""
+"""Two sets of runs with the same seeds: tests, intervals and effect sizes. The values are errors: smaller is better."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
@@ -55,7 +55,7 @@ def paired_t(method: Runs, baseline: Runs, level: float = 0.95) -> PairedTest:
     if n == 1:
         return PairedTest(mean, nan, nan, nan, nan, n, note=ONE_SEED)
     if constant(d, a, b):
-        # The limit of vanishing spread. Differences at rounding level are none.
+        # No spread: take the limit. Differences at the level of rounding count as zero.
         mean = 0.0 if abs(mean) <= 1e-13 * float(np.abs(a).max()) else mean
         t, p = (0.0, 1.0) if mean == 0 else (float(np.copysign(inf, mean)), 0.0)
         return PairedTest(mean, mean, mean, t, p, n, note="every seed has the same difference")
@@ -68,9 +68,9 @@ def paired_t(method: Runs, baseline: Runs, level: float = 0.95) -> PairedTest:
 def holm(tests: Mapping[K, PairedTest], alpha: float = 0.05) -> dict[K, PairedTest]:
     """Holm–Bonferroni over a family: the p-values in ascending order times m, m − 1, …, made monotone.
 
-    A test without a p-value stays without one, but counts in m: a run that failed must not make the others easier.
+    A test without a p-value stays without one, but counts in m: a failed run must not make the other tests easier.
     """
-    # Not statsmodels' multipletests: that one collects garbage at every call, 50 ms for what takes microseconds.
+    # Not statsmodels' multipletests, which runs the garbage collector at every call: 50 ms instead of microseconds.
     raw = np.array([test.p for test in tests.values()], dtype=np.float64)
     order = np.argsort(raw)  # NaN last, with the p-value 1 that counts in m
     steps = np.arange(raw.size, 0, -1) * np.nan_to_num(raw[order], nan=1.0)
@@ -84,7 +84,7 @@ def holm(tests: Mapping[K, PairedTest], alpha: float = 0.05) -> dict[K, PairedTe
 
 
 def compare(runs: Mapping[K, Runs], baseline: K, alpha: float = 0.05) -> dict[K, PairedTest]:
-    """Every other method against the baseline, corrected as one family."""
+    """Paired t-tests of every other method against the baseline, corrected (Holm) as one family."""
     if baseline not in runs:
         raise ValueError(f"no runs of the baseline {baseline!r}; there are {', '.join(sorted(map(str, runs)))}")
     return holm({name: paired_t(r, runs[baseline]) for name, r in runs.items() if name != baseline}, alpha)
@@ -173,7 +173,7 @@ def tost(method: Runs, baseline: Runs, margin: float = 0.5, alpha: float = 0.05)
 
 
 def cohens_d(method: Runs, baseline: Runs) -> float:
-    """(mean(baseline) − mean(method)) / √((s₁² + s₂²)/2), ddof 1; positive favours the method. Runs need not pair.
+    """(mean(baseline) − mean(method)) / √((s₁² + s₂²)/2), ddof 1; positive favours the method. Seeds may differ.
 
     NaN with one seed or a failed run.
     """
@@ -225,7 +225,7 @@ def bootstrap_steadiness(
     if n < 3 or constant(b, b):
         return Improvement(nan, nan, nan, n, "a comparison of spreads needs three seeds or more that differ")
     rng = np.random.default_rng(seed)
-    # A resample of one and the same seed has no spread; those few are left out.
+    # Resamples that consist of one seed only have no spread; these few are left out.
     picks = rng.integers(n, size=(resamples, n))
     below = b[picks].std(axis=1, ddof=1)
     ratios = 1 - a[picks].std(axis=1, ddof=1)[below > 0] / below[below > 0]

@@ -1,4 +1,4 @@
-"""Errors of several seeds: what the statistics take, and how two sets of runs are paired."""
+"""Errors of several seeds: the input of all statistics, and the pairing of two sets of runs."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Errors by seed, or in the order of the seeds.
+# Errors as {seed: error}, or as a sequence in the order of the seeds.
 Runs = Mapping[int, float] | Sequence[float] | NDArray[np.floating[Any]]
 Values = NDArray[np.float64]
 
@@ -31,8 +31,8 @@ def values(runs: Runs) -> Values:
 def paired(method: Runs, baseline: Runs) -> tuple[Values, Values]:
     """Two sets of errors, seed by seed.
 
-    Both by seed: the seeds must be the same. Both in order: the lengths must be. Pairing what does not belong together
-    would give a narrow interval around the wrong number, so neither is cut to fit.
+    Both as {seed: error}: the seeds must be the same. Both as sequences: the lengths must be the same. Nothing is
+    truncated, because wrong pairs would give a narrow interval around a wrong number.
     """
     if isinstance(method, Mapping) != isinstance(baseline, Mapping):
         raise TypeError("one set of runs is by seed and the other in order; give both by seed, as {seed: error}")
@@ -51,7 +51,7 @@ def paired(method: Runs, baseline: Runs) -> tuple[Values, Values]:
 
 
 def common(*runs: Mapping[int, float]) -> list[dict[int, float]]:
-    """The same seeds of every set of runs, so that they can be compared.
+    """Every set of runs restricted to the seeds that all sets have.
 
     >>> common({0: 3.0, 1: 3.5}, {1: 4.0, 2: 4.5})
     [{1: 3.5}, {1: 4.0}]
@@ -72,13 +72,13 @@ def failed(*runs: Values) -> str:
 
 
 def constant(difference: Values, *parents: Values) -> bool:
-    """Whether differences agree to the rounding of the numbers they were taken from: no spread to test with."""
+    """Whether all differences are equal up to the rounding of ``parents``, so that there is no spread to test with."""
     scale = max(float(np.abs(p).max()) for p in parents)
     return bool(np.ptp(difference) <= 1e-13 * scale)
 
 
 def scipy_stats() -> Any:
-    """``scipy.stats``, or what to install."""
+    """``scipy.stats``; an ImportError says what to install."""
     try:
         from scipy import stats
     except ImportError as error:
@@ -88,7 +88,7 @@ def scipy_stats() -> Any:
 
 @cache
 def t_quantile(probability: float, freedom: int) -> float:
-    """Student's t quantile; a report asks for the same few thousands of times."""
+    """Student's t quantile; cached, because a report needs the same few values thousands of times."""
     return float(scipy_stats().t.ppf(probability, freedom))
 
 

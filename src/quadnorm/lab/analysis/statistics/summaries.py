@@ -1,4 +1,4 @@
-"""Statistics of studies: every number that stands in a table, from errors by seed.
+"""Statistics for tables, computed from errors by seed.
 
 =======================  ========================================================================================
 ``summarize``            mean ± 95 % interval (Student t, ddof 1) or ± standard deviation (ddof 0)
@@ -163,7 +163,7 @@ def degradation_ratio(baseline: tuple[float, float], method: tuple[float, float]
 
 
 def baseline_ratio(method: tuple[float, float], none: tuple[float, float]) -> float:
-    """Δ(method)/Δ(no norm): below 1 the norm degrades less than its absence.
+    """Δ(method)/Δ(no norm): below 1 the network degrades less with the norm than without any.
 
     >>> round(baseline_ratio((4.21, 4.55), (3.41, 4.94)), 2)
     0.22

@@ -1,4 +1,4 @@
-"""Tables of records, beside the tables of the paper."""
+"""Tables made from records, with the paper's values."""
 
 from quadnorm.lab.analysis.tables.derived import derived_table, table_names
 from quadnorm.lab.analysis.tables.study_table import study_table, table_of

@@ -1,4 +1,4 @@
-"""Tables as HTML: plain ``<table>`` elements with classes; the page brings the style and the script that sorts."""
+"""Tables as HTML: plain ``<table>`` elements with classes; the page has the style and the script that sorts them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def html(table: Table) -> str:
-    """Every panel as a table, with its budget, then the notes."""
+    """Every panel as a table followed by its budget, then the notes."""
     parts = [f'<p class="warning">{escape(w)}</p>' for w in table.warnings]
     parts += [panel_html(panel) for panel in table.panels]
     if table.caption:
@@ -25,12 +25,12 @@ def html(table: Table) -> str:
 
 
 def csv_template(table: Table) -> str:
-    """The table as CSV, out of sight: the page's script makes a button of it that saves the file."""
+    """The table as hidden CSV; the page's script adds a button that saves it as a file."""
     return f'<template class="csv" data-file="{escape(table.name)}.csv">{escape(table.csv())}</template>'
 
 
 def notebook(table: Table) -> str:
-    """The table with its title and a little style of its own, for a notebook's cell."""
+    """The table with its title and a small style sheet, for a notebook's cell."""
     style = (
         "<style>.quadnorm-table td,.quadnorm-table th{text-align:left;padding:.2em .7em;vertical-align:top}"
         ".quadnorm-table .num{text-align:right}.quadnorm-table .best{font-weight:700}"
@@ -41,7 +41,7 @@ def notebook(table: Table) -> str:
 
 
 def panel_html(panel: Panel) -> str:
-    """One panel; scrolls sideways where the screen is narrow."""
+    """One panel; it scrolls sideways on a narrow screen."""
     heads = "".join(
         f'<th scope="col"{"" if k < panel.text_columns else NUMBER}><button type="button">{_head(head)}</button></th>'
         for k, head in enumerate(panel.columns)
@@ -71,7 +71,7 @@ def _cell(cell: Cell, column: int, text_columns: int) -> str:
     classes += [cell.kind] if cell.kind in ("missing", "failed") else []
     classes += ["best"] if cell.bold else []
     classes += ["text"] if column >= text_columns and cell.kind == "text" else []
-    # Sorted by value; what has none comes last in either direction.
+    # Sorted by value; cells without a value come last in both directions.
     key = f"{cell.value:.17g}" if isfinite(cell.value) else ("" if column >= text_columns else cell.text)
     attributes = f' data-key="{escape(key)}"'
     attributes += f' class="{" ".join(classes)}"' if classes else ""

@@ -42,7 +42,7 @@ _SPECIAL = {
 
 
 def escaped(text: str) -> str:
-    r"""Text that prints as it reads.
+    r"""Text escaped for LaTeX.
 
     >>> print(escaped("64² → 128², 5 %"))
     64\textsuperscript{2} $\to$ 128\textsuperscript{2}, 5 \%

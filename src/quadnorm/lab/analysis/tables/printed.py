@@ -1,4 +1,4 @@
-"""The paper's tables beside ours: their rows with cells by column name."""
+"""Rows of the paper's tables, with cells by column name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each way reaches: the paper's norms, anchoring, extension, and running at the training grid, by setting.
+"""The error that each way reaches: the paper's norms, anchoring, extension, running at the training grid.
 
 One row per trained setting (operator, problem, grids). All errors of a row are over the same seeds and belong to the
 farthest grid; the three ways other than the paper's use the LayerNorm model without retraining.
@@ -44,7 +44,7 @@ class Reach:
 
     @property
     def seeds(self) -> int:
-        """How many seeds every number of the row is over."""
+        """The number of seeds that every number of the row is averaged over."""
         return len(self.native)
 
 
@@ -66,7 +66,7 @@ def reaches(library: Library) -> list[Reach]:
 
 @dataclass
 class _Gathered:
-    """A setting before its seeds are made equal; named after the first study that has it."""
+    """A setting before it is restricted to common seeds; named after the first study that has it."""
 
     results: Results
     variant: Variant
@@ -98,7 +98,7 @@ def _reach(setting: _Gathered) -> Reach | None:
 
 
 def reach_table(library: Library) -> Table:
-    """The settings as rows, with intervals; bold is the smallest of a row and what a paired test ties with it."""
+    """A row per setting, with intervals; bold: the smallest of a row, and errors that a paired test ties with it."""
     rows = []
     listed = reaches(library)
     columns = [head for head in COLUMNS if any(head in r.far for r in listed)]

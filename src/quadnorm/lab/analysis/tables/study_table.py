@@ -1,4 +1,4 @@
-"""The table of one study: errors by method and grid beside the paper's, degradation, tests against LayerNorm."""
+"""The table of one study: errors by method and grid, the paper's values, degradation, tests against LayerNorm."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def study_table(study: Study, root: Path | Sequence[Path], *, allow_mixed: bool 
 
 
 def table_of(results: Results) -> Table:
-    """The table of results that were loaded before."""
+    """The table of a study whose results are loaded already."""
     study = results.study
     panels = tuple(_panel(results, variant) for variant in study.variants)
     notes = list(study.notes)
@@ -60,7 +60,7 @@ def table_of(results: Results) -> Table:
 
 
 def _learned(results: Results) -> list[str]:
-    """What the layers with a learned share of counting ended at, one line for each method that has some."""
+    """Learned blend weights α after training, one line for each method that learns them."""
     lines = []
     for variant in results.study.variants:
         for method in variant.methods:
@@ -95,24 +95,24 @@ def _caption(results: Results) -> str:
 
 
 def command(study: Study) -> str:
-    """What to type to run a study."""
+    """The command that runs a study."""
     return f"quadnorm study run {study.name} --preset {study.preset}"
 
 
 def native_grid(variant: Variant) -> int:
-    """The grid from which degradation counts: the finest that was trained on, or the first one tested."""
+    """The grid that degradation is measured from: the finest training grid, or else the first test grid."""
     trained = [n for n in variant.test if n in variant.train]
     return max(trained) if trained else variant.test[0]
 
 
 def has_baseline(results: Results, variant: Variant) -> bool:
-    """Whether there is a LayerNorm to test against, and something to test."""
+    """Whether there is a LayerNorm row to test against, and another row to test."""
     rows = len(variant.methods) * len(results.study.evaluations)
     return rows > 1 and any(m.label == BASELINE for m in variant.methods)
 
 
 def budget_lines(study: Study, variant: Variant) -> tuple[str, ...]:
-    """What was trained, on what, and how long; and how that differs from the paper."""
+    """The operator, the problem and the budget of a variant, and how they differ from the paper."""
     b, full = variant.budget, printed_variant(study, variant)
     params = ", ".join(f"{k} {v}" for k, v in variant.operator_params.items())
     trained = " and ".join(grid_name(n) for n in variant.train)
@@ -156,7 +156,7 @@ def _panel(results: Results, variant: Variant) -> Panel:
             row = [Cell(method.label)] + ([Cell(e.label)] if several else [])
             theirs_row: dict[int, PrintedCell] = {}
             for n, m in zip(variant.test, full.test, strict=True):
-                # The paper knows no other use of a model than as it was trained.
+                # The paper uses every model as trained, so its values belong to that way only.
                 if e is study.evaluations[0] and (method.label, m) in printed:
                     theirs_row[n] = printed[method.label, m]
                 runs = results.of(variant.name, method.label, n, e.name)
@@ -176,9 +176,9 @@ def _panel(results: Results, variant: Variant) -> Panel:
 
 
 def baseline_tests(results: Results, variant: Variant) -> Tests:
-    """Each row at each grid against LayerNorm as trained, on the seeds that both have; one Holm family.
+    """Tests of each row at each grid against LayerNorm as trained, on common seeds; all are one Holm family.
 
-    Empty without a LayerNorm row, on mixed data, or where no two rows share two seeds.
+    Empty without a LayerNorm row, for mixed data, or if no two rows share two seeds.
     """
     if results.mixed or not has_baseline(results, variant):
         return {}
@@ -250,13 +250,13 @@ def _degradation(
 
 
 def _rise(points: float, factor: float) -> str:
-    # A rise that rounds to nothing has no sign.
+    # A rise that is rounded to zero is shown without a sign.
     shown = f"{points:+.2f}" if abs(points) >= 0.005 else "0.00"
     return f"{shown} (×{factor:.2f})".replace("-", "−")
 
 
 def _seeds_cell(results: Results, variant: Variant, method: Method, e: Way) -> Cell:
-    """How many seeds stand behind the row's numbers; ``2–3 of 3`` where its cells differ."""
+    """The number of seeds behind the row's numbers; ``2–3 of 3`` if its cells differ."""
     by_grid = [set(results.of(variant.name, method.label, n, e.name)) for n in variant.test]
     counts = sorted({len(seeds) for seeds in by_grid})
     planned = len(results.study.seeds_of(method))

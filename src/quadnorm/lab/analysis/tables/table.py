@@ -1,4 +1,4 @@
-"""What a table is made of, in any of its six forms: terminal, text, Markdown, CSV, LaTeX, HTML."""
+"""A table and its parts; it can be written in six forms: terminal, text, Markdown, CSV, LaTeX, HTML."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from quadnorm.lab.analysis.tables.printed import PrintedCell
 class Cell:
     """One cell. ``kind``: ``value``, ``text``, ``missing`` (not run) or ``failed`` (no finite error).
 
-    ``value`` and ``spread`` are the numbers behind ``text``, at full precision; ``paper`` is what the paper prints
-    there; ``href`` a place on the same page.
+    ``value`` and ``spread`` are the numbers behind ``text``, at full precision; ``paper`` is the paper's cell; ``href``
+    a link to a place on the same page.
     """
 
     text: str
@@ -30,7 +30,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Panel:
-    """Rows under one head. ``about`` says what was trained; columns after the first ``text_columns`` align right."""
+    """A block of rows with column heads. ``about``: what was trained; columns after ``text_columns`` align right."""
 
     title: str
     columns: tuple[str, ...]
@@ -60,7 +60,7 @@ class Table:
 
     @property
     def missing(self) -> int:
-        """How many cells were not run."""
+        """The number of cells that were not run."""
         return sum(cell.kind == "missing" for panel in self.panels for row in panel.rows for cell in row)
 
     def terminal(self, console: Any = None) -> None:
@@ -76,13 +76,13 @@ class Table:
         return plain(self, width)
 
     def markdown(self) -> str:
-        """Pipe tables; the paper's values in a row of their own."""
+        """Pipe tables; the paper's values are in a separate row."""
         from quadnorm.lab.analysis.tables.text import markdown
 
         return markdown(self)
 
     def csv(self) -> str:
-        """One line per row; mean, spread and the paper's value in columns of their own, at full precision."""
+        """One line per row; mean, spread and the paper's value are separate columns, at full precision."""
         from quadnorm.lab.analysis.tables.text import csv_text
 
         return csv_text(self)
@@ -107,7 +107,7 @@ class Table:
 
 
 def summary_cell(s: Summary, bold: bool = False, paper: PrintedCell | None = None, note: str = "") -> Cell:
-    """A cell of mean ± spread; where a run failed, how many of how many."""
+    """A cell with mean ± spread, or, if runs failed, how many of how many."""
     if not isfinite(s.mean):
         text = "diverged" if s.n == 1 else s.note.split(" runs ")[0] + " diverged"
         return Cell(text, "failed", note=s.note, paper=paper)

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def terminal(table: Table, console: Any = None) -> None:
-    """Print with rich: the measured value, and below it in grey what the paper prints.
+    """Print with rich: the measured value, and below it in grey the paper's value.
 
-    In a window too narrow for it a table drops spaces and p-values, the use of a model goes below the method, and a
-    count of seeds that is the same for all goes below the table. Where even that would cut a number, the columns of
-    each row stand below one another.
+    In a narrow window a table leaves out spaces and p-values, the way to use a model is printed below the method, and a
+    number of seeds that is the same for all rows below the table. If numbers would still be cut, the columns of each
+    row are printed below one another.
     """
     try:
         from rich.console import Console
@@ -64,7 +64,7 @@ def plain(table: Table, width: int) -> str:
 
 
 def _key(panel: Panel) -> str:
-    """What a narrow table leaves out."""
+    """The line below a narrow table that says what it leaves out."""
     parts = ["* training grid"] if any(" native" in head for head in panel.columns) else []
     left_out = ["p-values are left out"] if "p" in panel.columns else []
     if _uses(panel):
@@ -96,7 +96,7 @@ def _grid(panel: Panel, narrow: bool) -> Any:
         pad_edge=not narrow,
     )  # fmt: skip
     last = len(panel.columns) - (narrow and _same_seeds(panel) is not None)
-    # A method's several uses: a column of their own, or in a narrow window lines below its name.
+    # The ways to use a method's model: a separate column, or in a narrow window lines below its name.
     uses = _uses(panel)
     columns = [k for k in range(last) if not (narrow and (panel.columns[k] == "p" or (uses and k == 1)))]
     for k in columns:
@@ -122,7 +122,7 @@ def _grid(panel: Panel, narrow: bool) -> Any:
 
 
 def _list(panel: Panel) -> Any:
-    """Every row as lines of its own: its name, then column by column what stands there."""
+    """Every row as several lines: its name, then one line per column."""
     from rich.console import Group
     from rich.markup import escape
     from rich.text import Text
@@ -146,5 +146,5 @@ def _rich(cell: Cell, escape: Any, narrow: bool) -> str:
 
 
 def _tight(text: str) -> str:
-    """``3.26 ± 0.05`` and ``+7.73 (×3.37)`` without what can be spared."""
+    """``3.26 ± 0.05`` and ``+7.73 (×3.37)`` in as few characters as possible."""
     return sub(r" \((×[^)]*)\)", r" \1", text).replace(" ± ", "±").replace(" → ", "→").replace(" native", "*")

@@ -1,4 +1,4 @@
-"""Tables as Markdown and as CSV, and what stands below a table in every form."""
+"""Tables as Markdown and as CSV, and the lines below a table in every form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def foot(table: Table) -> list[str]:
-    """What stands below a table: what was not run and how to run it, then the notes."""
+    """The lines below a table: what was not run and how to run it, then the notes."""
     lines = []
     if table.missing and table.command:
         what = "1 cell was" if table.missing == 1 else f"{table.missing} cells were"
@@ -28,7 +28,7 @@ def foot(table: Table) -> list[str]:
 
 
 def has_paper(panel: Panel) -> bool:
-    """Whether any cell has a value of the paper beside it."""
+    """Whether any cell has a value of the paper."""
     return any(cell.paper for row in panel.rows for cell in row)
 
 
@@ -56,7 +56,7 @@ def markdown(table: Table) -> str:
 
 
 def escaped(text: str, bold: bool = False) -> str:
-    r"""Text that Markdown shows as it reads.
+    r"""Text escaped for Markdown.
 
     >>> print(escaped("a_b | c", bold=True))
     **a\_b \| c**
@@ -68,7 +68,7 @@ def escaped(text: str, bold: bool = False) -> str:
 
 
 def csv_text(table: Table) -> str:
-    """One line per row: for each column the value, and where they exist its spread and the paper's value and spread."""
+    """One line per row: for each column the value and, if they exist, its spread and the paper's value and spread."""
     several = len(table.panels) > 1
     wide: list[dict[str, str]] = []
     for panel in table.panels:

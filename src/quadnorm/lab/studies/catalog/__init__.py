@@ -1,1 +1,1 @@
-"""The studies, as data."""
+"""The definitions of all studies."""

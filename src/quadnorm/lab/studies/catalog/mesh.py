@@ -1,11 +1,11 @@
-"""Beyond the paper: unstructured meshes, where counting vertices and integrating over control volumes part company."""
+"""Beyond the paper: unstructured meshes, with sums that count vertices or integrate over control volumes."""
 
 from dataclasses import replace
 
 from quadnorm.lab.studies.catalog.parts import seeds, variant
 from quadnorm.lab.studies.study import AS_TRAINED, Desk, Method, Study, Variant, Way
 
-_SUMS = {"measure": "trapezoid"}  # on a mesh every quadrature is that of the control volumes
+_SUMS = {"measure": "trapezoid"}  # on a mesh every rule means control volumes
 _METHODS = (
     Method("counting", "layer", printed=None),
     Method("volumes in norms", "quad", printed=None),

@@ -9,7 +9,7 @@ _WRONG = (("placement", "endpoint"),)
 
 
 def _misplaced(way: Way) -> Way:
-    """The same way, told that the samples include both ends of the domain, which is not so."""
+    """The same way with a wrong placement: it assumes that the samples include both ends of the domain."""
     return replace(way, name=f"{way.name}-endpoint", label=f"{way.label}, told endpoint: wrong", view=_WRONG)
 
 

@@ -1,4 +1,4 @@
-"""What the catalog's entries are built from: the paper's rows, operators and budgets."""
+"""Parts that several studies share: the paper's rows, operators and budgets."""
 
 from dataclasses import replace
 from typing import Any

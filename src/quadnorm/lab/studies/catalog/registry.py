@@ -11,7 +11,7 @@ from quadnorm.lab.studies.study import AS_TRAINED, TRANSFER, Derived, Study
 
 
 def _transferred(s: Study) -> Study:
-    """The study with every way of transfer, if it has other grids than those of training and names no ways itself."""
+    """The study with all ways to use a model, if it is tested at other grids and lists no ways itself."""
     other = any(set(v.test) - set(v.train) for v in s.variants)
     return replace(s, evaluations=TRANSFER) if other and s.evaluations == (AS_TRAINED,) else s
 
@@ -117,7 +117,7 @@ def study_names() -> tuple[str, ...]:
 
 
 def study(name: str) -> Study:
-    """A study by name, at the paper's budget; ``tab:`` may be left in.
+    """A study by name, at the paper's budget; the name may begin with ``tab:``.
 
     >>> s = study("deep-crossres")
     >>> s.variants[0].operator_params

@@ -1,6 +1,6 @@
 """Every table that the paper prints, as data: one TOML file per table, named after its label.
 
-A file keeps what is printed, cell by cell (``"**7.10 ± 0.23**"`` is bold), and says what the paper leaves unsaid:
+A file has the printed cells (``"**7.10 ± 0.23**"`` is bold) and adds what the paper does not state:
 
 ====================  ==================================================================================================
 key                   meaning
@@ -8,10 +8,10 @@ key                   meaning
 ``label, caption``    the table's label; what it shows, in our words
 ``unit``              what the numbers are
 ``train``             training resolutions, points per axis
-``seeds``             runs behind a cell; absent where a table has no single count
-``seeds_stated``      false where the count was recovered from elsewhere (absent: true)
-``spread``            what stands after ±: ``ci95`` (Student t, ddof 1) or ``std`` (ddof 0); absent where there is no ±
-``spread_stated``     false where the caption does not say it and the paper's general rule, 95 % intervals, is taken
+``seeds``             runs per cell; absent if the number differs within the table
+``seeds_stated``      false if the number is taken from elsewhere in the paper (absent: true)
+``spread``            the number after ±: ``ci95`` (Student t, ddof 1) or ``std`` (ddof 0); absent if there is no ±
+``spread_stated``     false if the caption does not say it; the paper's general rule, 95 % intervals, is taken then
 ``bold``              ``best``, ``tied`` (with the best, by overlapping intervals) or ``other`` (the notes say what)
 ``notes``             where the table is open or contradicts another
 ``panels``            title, column heads, rows; ``resolutions`` of the columns after the first, where they are errors

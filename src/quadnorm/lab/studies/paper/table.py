@@ -1,4 +1,4 @@
-"""What a printed table is made of."""
+"""A table of the paper: cells, panels, and the table itself."""
 
 import re
 from collections.abc import Mapping
@@ -24,12 +24,12 @@ class PrintedCell:
 
     @classmethod
     def parse(cls, source: str) -> "PrintedCell":
-        """The cell that a text such as ``"**7.10 ± 0.23**"`` stands for; a part in bold makes it bold."""
+        """The cell for a text such as ``"**7.10 ± 0.23**"``; it is bold if any part of the text is."""
         return cls(source.replace("**", ""), "**" in source)
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        """Every number of the cell, in print order; the size of a grid (``64²``) is not one."""
+        """Every number of the cell, in print order; grid sizes (``64²``) are left out."""
         return tuple(float(n) for n in _NUMBER.findall(self.text))
 
     @property
@@ -40,7 +40,7 @@ class PrintedCell:
 
     @property
     def spread(self) -> float | None:
-        """What stands after ±."""
+        """The number after ±."""
         match = _SPREAD.search(self.text)
         return float(match[2]) if match else None
 
@@ -61,7 +61,7 @@ class PrintedCell:
 
 @dataclass(frozen=True)
 class PrintedPanel:
-    """Rows under one head. ``resolutions`` belong to the columns after the first, where those are errors."""
+    """A block of rows with its column heads. ``resolutions``: of the columns after the first, if these hold errors."""
 
     title: str
     columns: tuple[str, ...]
@@ -76,7 +76,7 @@ class PrintedPanel:
         return tuple(row[self.columns.index(head)] for row in self.rows)
 
     def errors(self) -> dict[tuple[str, int], PrintedCell]:
-        """The printed error of each (method, resolution); empty where the panel prints something else."""
+        """The printed error of each (method, resolution); empty if the panel prints something else."""
         if self.long:
             return self._long_errors(**self.long)
         return {(row[0].text, n): cell for row in self.rows for n, cell in zip(self.resolutions, row[1:], strict=False)}
@@ -84,7 +84,7 @@ class PrintedPanel:
     def _long_errors(
         self, native: int, native_column: str, resolution_column: str, error_column: str
     ) -> dict[tuple[str, int], PrintedCell]:
-        """One row per (method, resolution), the native error in a column of its own and blanks for 'as above'."""
+        """Errors of a panel with one row per (method, resolution), a column for the native error, and blanks."""
         at = self.columns.index
         cells: dict[tuple[str, int], PrintedCell] = {}
         method = ""
@@ -117,7 +117,7 @@ class PrintedTable:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "PrintedTable":
-        """The table that a file of ``paper/tables`` holds, already parsed."""
+        """The table from the parsed TOML of a file in ``paper/tables``."""
         panels = tuple(
             PrintedPanel(
                 title=p.get("title", ""),
@@ -150,7 +150,7 @@ class PrintedTable:
         raise ValueError(f"{self.label} has no panel {title!r}; it has {', '.join(repr(p.title) for p in self.panels)}")
 
     def errors(self, panel: str | None = None) -> dict[tuple[str, int], PrintedCell]:
-        """Printed errors by (method, resolution), of one panel or of all where no two panels share a key."""
+        """Printed errors by (method, resolution), of one panel, or of all if no two panels have the same key."""
         if panel is not None:
             return self.panel(panel).errors()
         cells: dict[tuple[str, int], PrintedCell] = {}

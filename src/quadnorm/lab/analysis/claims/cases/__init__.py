@@ -1,4 +1,4 @@
-"""The kinds of evidence that claims are judged by. Each function returns a case: records in, one finding out."""
+"""The kinds of evidence for claims. Each function returns a case: a function that turns records into one finding."""
 
 from quadnorm.lab.analysis.claims.cases.degradations import (
     degrades_least,

@@ -1,4 +1,4 @@
-"""What varies from seed to seed: the spread of errors, who wins, and parameters that were learned."""
+"""What varies from seed to seed: the spread of errors, which method is better, and learned parameters."""
 
 from __future__ import annotations
 

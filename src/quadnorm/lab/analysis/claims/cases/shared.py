@@ -1,4 +1,4 @@
-"""What the cases share."""
+"""Helpers that the cases share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOO_FAR = 2.0  # LayerNorm's native error over the printed one, from which on a 
 
 
 def decided_by(kind: str) -> Callable[[Callable[Concatenate[Library, P], Finding]], Callable[P, Case]]:
-    """Make a function of records and arguments a maker of cases: given the arguments, it waits for the records.
+    """Turn a function of (records, arguments) into one that takes the arguments and returns a case.
 
     ``kind`` names the statistic that decides, and stands in every finding. Where the models have not learned the
     problem, the finding is that the case is not testable, whatever the judgement.
@@ -65,7 +65,7 @@ def _not_learned(library: Library, arguments: Mapping[str, Any]) -> Iterator[str
 
 
 def not_run(study: str, claimed: str) -> Finding:
-    """No records, and how to get them."""
+    """The finding for missing records, with the command that would make them."""
     return Finding(NOT_RUN, claimed=claimed, command=f"quadnorm study run {study} --preset desk")
 
 
@@ -75,7 +75,7 @@ def source(library: Library, study: str, seeds: int) -> str:
 
 
 def minus(text: str) -> str:
-    """With true minus signs."""
+    """The text with true minus signs instead of hyphens."""
     return text.replace("-", "−")
 
 

@@ -12,7 +12,7 @@ from quadnorm.lab.analysis.tables.table import Cell, p_text
 
 
 def number_text(text: str) -> str:
-    """With a true minus sign.
+    """The text with a true minus sign instead of a hyphen.
 
     >>> number_text("-1.5 %")
     '−1.5 %'
@@ -21,13 +21,13 @@ def number_text(text: str) -> str:
 
 
 def missing_cell(source: Contrast | str, paper: PrintedCell | None = None) -> Cell:
-    """Not run, and how to run it."""
+    """A cell that says "not run", with the command that would run it."""
     name = source if isinstance(source, str) else source.study
     return Cell("not run", "missing", note=f"quadnorm study run {name} --preset desk", paper=paper)
 
 
 def gain_cell(c: Comparison, paper: PrintedCell | None = None) -> Cell:
-    """The improvement; bold where its interval lies above zero."""
+    """The improvement; bold if its interval lies above zero."""
     i = c.improvement
     if not isfinite(i.value):
         return Cell("diverged", "failed", note=i.note, paper=paper)

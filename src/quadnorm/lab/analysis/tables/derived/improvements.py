@@ -62,7 +62,7 @@ def bootstrap_breadth(library: Library, printed: PrintedTable) -> list[Panel]:
 
 
 def key_results(library: Library, printed: PrintedTable) -> list[Panel]:
-    """The paper's headlines. A row over several grids or sizes has the range of gains and of their intervals."""
+    """The paper's main results. A row over several grids or sizes shows the range of gains and of their intervals."""
     texts = ("Setting", "PDE", "Arch", "Best")
     panels = []
     for groups, panel in zip(sources.KEY_RESULTS, printed.panels, strict=True):

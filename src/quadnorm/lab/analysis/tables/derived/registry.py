@@ -28,7 +28,7 @@ _BUILDERS: dict[str, Callable[[Library, PrintedTable], list[Panel]]] = {
 
 
 def table_names() -> tuple[str, ...]:
-    """What :func:`derived_table` can build, in the order of the paper."""
+    """The names that :func:`derived_table` knows, in the order of the paper."""
     return tuple(_BUILDERS)
 
 

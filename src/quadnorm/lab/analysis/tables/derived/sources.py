@@ -1,4 +1,4 @@
-"""Which number of which study stands behind each row of the paper's derived tables, in the order of the print."""
+"""The comparisons behind each row of the paper's derived tables, in the printed order."""
 
 from quadnorm.lab.analysis.comparisons import Contrast
 

@@ -1,4 +1,4 @@
-"""Tables of the paper that test or decompose the numbers of one study: sizes, degradation, effects, equivalence."""
+"""Derived tables of one study: model sizes, degradation, effect sizes, equivalence."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def error_decomposition(library: Library, printed: PrintedTable) -> list[Panel]:
     rows = []
     name, native_paper = "", PrintedCell("")
     for row in named_rows(panel):
-        # The paper leaves the method and its native error blank in the second row of each pair.
+        # In the second row of each pair the paper leaves the method and its native error blank.
         name = row["Method"].text or name
         native_paper = row["Native L²"] if row["Native L²"].text else native_paper
         method, grid = ("None" if name == "No Norm" else name), int(row["Test Res"].text.rstrip("²"))

@@ -1,4 +1,4 @@
-"""What in the FNO makes the difference: rules, learned and spectral norms, kernels, no norm at all."""
+"""Ablations of the FNO: quadrature rules, learned and spectral norms, kernels, no norm at all."""
 
 from quadnorm.lab.studies.catalog.parts import (
     BLEND,

@@ -17,7 +17,7 @@ from quadnorm.lab.studies.study import TRANSFER, Study
 
 _FINE = (64, 128, 256)
 
-# The trained models of this one serve several studies of ours.
+# Several studies of ours use the trained models of this one.
 EXTREME = variant(
     "darcy",
     "fno",

@@ -85,7 +85,7 @@ def predictor(model: nn.Module, config: TrainConfig, way: Way, shape: tuple[int,
 
 
 def native_run(use: Use, ends: str) -> Predictor:
-    """Run at the training grid and interpolate the output to the test grid; ``ends``: placement of the output's axes."""
+    """Run at the training grid and interpolate the output to the test grid; ``ends``: placement of the output."""
     return lambda x: carry(use.model(carry(x, use.native, use.placement, use.restrict)), use.shape, ends)
 
 

@@ -100,7 +100,7 @@ def test_stored_fields_that_cannot_be_read_cost_their_figure_only(tmp_path):
     figure, why = attempt("prediction", Library([tmp_path]))
     assert figure is None
     assert f"as-trained@{n}.npz is damaged" in why
-    assert "audit.json lacks what this version reads" in attempt("audit", Library([tmp_path]))[1]
+    assert "audit.json lacks fields that are needed" in attempt("audit", Library([tmp_path]))[1]
 
 
 def test_fields_of_two_instances_are_not_shown_side_by_side(tmp_path):

@@ -184,7 +184,7 @@ STUDIES = (
             SINE_BUDGET,
             MATCHED,
             INTERIOR_NOTE,
-            "The wavenumber is given as a channel; hidden, it would leave an error of 26 to 37 %.",
+            "The wavenumber is given as a channel; without it an error of 26 to 37 % would remain.",
         ),
     ),
     Study(

@@ -110,7 +110,7 @@ STUDIES = (
         notes=(
             GALERKIN_MODE,
             *_SINE,
-            "Five seeds follow from tab:bootstrap-cis. What the cavity task maps to what is not stated; the "
+            "Five seeds follow from tab:bootstrap-cis. Input and output of the cavity task are not stated; the "
             "problem's card says what was chosen.",
         ),
     ),

@@ -10,7 +10,7 @@ _WRONG = (("placement", "endpoint"),)
 
 def _misplaced(way: Way) -> Way:
     """The same way with a wrong placement: it assumes that the samples include both ends of the domain."""
-    return replace(way, name=f"{way.name}-endpoint", label=f"{way.label}, told endpoint: wrong", view=_WRONG)
+    return replace(way, name=f"{way.name}-endpoint", label=f"{way.label}, wrong placement", view=_WRONG)
 
 
 STUDIES = (
@@ -37,7 +37,7 @@ STUDIES = (
             "Model, learning rate, weight decay, batch and epochs are the tutorial's; its H1 loss is relative L² here, "
             "its cosine ends at zero with the last epoch, and 100 of its 1000 training samples choose the weights.",
             "The data are fetched, not shipped: quadnorm data fetch darcy-neuralop. Their nodes are j/n of an axis "
-            "that is not periodic (left); the rows told otherwise show what a wrong placement costs.",
+            "that is not periodic (left); rows with the wrong placement endpoint show what it costs.",
             "Their GroupNorm has one group.",
         ),
         desk_seeds=5,

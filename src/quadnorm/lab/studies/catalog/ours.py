@@ -100,7 +100,7 @@ STUDIES = (
         seeds=seeds(10),
         evaluations=(*TRANSFER, NATIVE_FOURIER, CROP_PAD),
         notes=(
-            "Running at the training grid and interpolating the output is the honest rival: on smooth outputs over "
+            "Running at the training grid and interpolating the output is the best simple way: on smooth outputs over "
             "nested grids it is as good.",
         ),
     ),
@@ -122,7 +122,7 @@ STUDIES = (
         ),
         seeds=seeds(3),
         pictured=PICTURED,
-        notes=("One seed by default in the desk preset, which is a look and not a statistic: --seeds 3 for that.",),
+        notes=("The desk preset has one seed by default, which gives no statistics; for these use --seeds 3.",),
         desk_seeds=1,
     ),
 )

@@ -48,7 +48,7 @@ CLAIMS: tuple[Claim, ...] = (
         ours=True,
     ),
     Claim(
-        "the honest rival",
+        "running at the training grid is as good",
         "Running at the training grid and interpolating the output is as good as anchoring on smooth outputs over "
         "nested grids.",
         (),

@@ -1,4 +1,4 @@
-"""One task of a study, from its config to its record: train or resume, evaluate, keep pictures, write."""
+"""Execute one task of a study: train or resume, evaluate, store pictures, write the record."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Trained:
-    """How training ended: ``done`` with a model and the hash of its weights, or ``diverged`` and the ``text`` why."""
+    """How training ended: ``done`` with a model and the hash of its weights, or ``diverged`` and the reason."""
 
     status: str
     text: str
@@ -42,7 +42,7 @@ class _Trained:
 
 
 def execute(task: Task, *, root: Path) -> dict[str, Any]:
-    """Train, evaluate and record one task; the work that executors carry out, safe to repeat after any kill."""
+    """Train, evaluate and record one task: the function that executors call. After a kill it can simply be repeated."""
     from quadnorm.training.run import torch_threads
 
     folder = folder_of(root, task)
@@ -57,19 +57,19 @@ def execute(task: Task, *, root: Path) -> dict[str, Any]:
         _keep_pictures(task, trained, folder)
         if record is None or record["weights"] != trained.weights:
             write_record(folder, _record(task, trained, time.monotonic() - began))
-            (folder / LAST).unlink(missing_ok=True)  # the optimiser's state has served its purpose
+            (folder / LAST).unlink(missing_ok=True)  # the optimiser's state is no longer needed
     return {"status": trained.status, "text": trained.text}
 
 
 def _trained(config: TrainConfig, folder: Path, record: dict[str, Any] | None) -> _Trained:
-    """The run's model; without a record it is trained first, or resumed. A recorded divergence is not tried again."""
+    """The run's model. Without a record it is first trained or resumed; a recorded divergence is not tried again."""
     from quadnorm.training import NonFiniteError
 
     if record is not None and record["status"] != "done":
         return _Trained(record["status"], record["text"], "diverged", None)
     try:
         saved = _best(config, folder, again=record is None)
-    except NonFiniteError as error:  # a result too: this norm cannot be trained this way
+    except NonFiniteError as error:  # divergence is a result too, and is recorded
         return _Trained("diverged", str(error), "diverged", None)
     return _Trained("done", "" if record is None else record["text"], saved.weights, saved.model().eval())
 
@@ -94,7 +94,7 @@ def _best(config: TrainConfig, folder: Path, again: bool) -> Saved:
 
 
 def _evaluate(task: Task, trained: _Trained, folder: Path) -> None:
-    """Write the errors of every way and grid that the run lacks; a run that diverged has none to show."""
+    """Write the errors of every way and grid that are missing; a diverged run has none."""
     from quadnorm.lab.studies.evaluate import errors_of
 
     nothing = [None] * task.settings.samples.test
@@ -107,7 +107,7 @@ def _evaluate(task: Task, trained: _Trained, folder: Path) -> None:
 
 
 def _keep_pictures(task: Task, trained: _Trained, folder: Path) -> None:
-    """Write the fields and the audit that figures need of this run, as far as they are missing."""
+    """Write the fields and the audit that figures of this run need, if they are missing."""
     from quadnorm.lab.studies.pictures import keep_audit, keep_picture, sound_audit
 
     if trained.model is None:
@@ -119,7 +119,7 @@ def _keep_pictures(task: Task, trained: _Trained, folder: Path) -> None:
 
 
 def _record(task: Task, trained: _Trained, seconds: float) -> dict[str, Any]:
-    """What ``record.json`` holds: what was run, by which code, on which data, and how it ended."""
+    """The contents of ``record.json``: the run, the versions of code and data, and how it ended."""
     from quadnorm.training import NUMERICS, environment
 
     return {
@@ -138,7 +138,7 @@ def _record(task: Task, trained: _Trained, seconds: float) -> dict[str, Any]:
 
 
 def facts_of(model: nn.Module) -> dict[str, Any]:
-    """What a record keeps of the model that ran: its parameters, complex ones counted once, and every learned α."""
+    """Facts about a model for its record: the number of parameters, complex ones counted once, and every learned α."""
     from quadnorm.norms import BlendQuadNorm
 
     blends = {name: m for name, m in model.named_modules() if isinstance(m, BlendQuadNorm)}

@@ -1,4 +1,4 @@
-"""From a study to its records: plan, make the data, have every task that is missing executed."""
+"""Run a study: plan, make the data, execute the tasks whose records are missing."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def run_study(
     use_dask: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Report:
-    """Bring every record of a study into ``root``. What is there is not done again; what was stopped goes on.
+    """Make every record of a study that is missing in ``root``; runs that were stopped are resumed.
 
     Args:
         workers: processes side by side; default one per core.
         threads: of each run; default the study's. Part of a run's identity, as they affect its last bits.
         scheduler: address of a Dask cluster; or ``use_dask`` for a local one.
-        on_progress: called with what is done, how much of it, and of how much.
+        on_progress: called with (name of the work, amount done, total amount).
     """
     root = Path(root)
     study = study if threads is None else replace(study, threads=threads)
@@ -99,7 +99,7 @@ def start_again(study: Study, root: Path) -> None:
         for folder in unfinished:
             if folder.exists():
                 held.enter_context(claimed(folder))
-        for folder in unfinished:  # only now: a run in use refuses before anything is gone
+        for folder in unfinished:  # only now: a run that is in use raises an error before anything is removed
             for entry in folder.iterdir() if folder.exists() else ():
                 if entry.name != ".lock":
                     shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()

@@ -203,7 +203,7 @@ def read_hdf5(
 
 
 def _coordinate_names(present: Mapping[str, Sequence[int]], fields: Sequence[str]) -> dict[str, str]:
-    """The 1-D datasets that hold coordinates, by the axis' letter; a field that was asked for is none."""
+    """The 1-D datasets with coordinates, by letter of the axis; a dataset that was asked for as a field is not one."""
     named: dict[str, str] = {}
     for letter in SPACE:
         for name in (letter, f"{letter}-coordinate", f"grid/{letter}", f"coordinates/{letter}"):

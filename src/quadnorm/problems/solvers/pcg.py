@@ -26,7 +26,7 @@ from quadnorm.problems.solvers.stencil import F32, F64, Kernels, inverse_pivots,
 
 MAX_ITERATIONS = 500
 _REFRESH = 1e-3
-_ROUNDING = 0.7 * 2.0**-53  # times |diag(A)u|: a residual that rounding u leaves; half of it was never reached
+_ROUNDING = 0.7 * 2.0**-53  # times |diag(A)u|: the residual that comes from rounding u; half of it was never reached
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _iterate(a: F64, f: F64, u: F64, tol: float, scaled: bool) -> tuple[int, flo
             u += step
             step[...] = 0.0
             true, scale = k.residual(u, f, a, r, low)
-            # If rounding has taken over, the new residual knows nothing of the old directions.
+            # If rounding dominates, the new residual has nothing to do with the old directions.
             fresh = not true < 2 * rr < 4 * true
             if not np.isfinite(true):
                 raise _breakdown(a, count)

@@ -37,8 +37,8 @@ def step_change(native: int, n: int) -> float:
 def rises(errors: Mapping[int, float], native: int) -> tuple[np.ndarray, np.ndarray]:
     """For the grids other than the native one, coarse first: the change of spacing, and √(e_n² − e_n₀²).
 
-    The degradation adds to the native error in quadrature, as two unrelated error fields do. Where an error *falls*
-    below the native one, the root is taken with a minus sign.
+    The squares of degradation and native error add up, as for two independent error fields. If an error is *below* the
+    native one, the root is taken with a minus sign.
     """
     if native not in errors:
         raise ValueError(f"no error at the native resolution {native}; there are {sorted(errors)}")
@@ -51,7 +51,7 @@ def rises(errors: Mapping[int, float], native: int) -> tuple[np.ndarray, np.ndar
 
 
 def fit_slope(errors: Mapping[int, float], native: int) -> SlopeFit:
-    """Least squares through the origin of what :func:`rises` gives.
+    """Least squares through the origin for the values of :func:`rises`.
 
     >>> round(fit_slope({33: 3.0, 65: 5.0, 129: (9 + 36) ** 0.5}, native=33).slope, 9)
     256.0

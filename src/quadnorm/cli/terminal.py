@@ -5,12 +5,12 @@ from __future__ import annotations
 import codecs
 import csv
 import json
-import math
 import sys
 import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from quadnorm._json import without_nan
 from quadnorm._text import printable
 
 _PLAIN = {"→": "->", "×": "x", "−": "-", "…": "...", "·": "*", "≥": ">=", "≤": "<=", "–": "-", "—": "-", "≈": "~"}
@@ -47,15 +47,7 @@ def say(*parts: object) -> None:
 
 def dumps(value: Any) -> str:
     """JSON for people and programs; NaN and infinity, which JSON does not know, become null."""
-    return json.dumps(_finite(value), indent=2, ensure_ascii=False, default=str)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(k): _finite(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(without_nan(value), indent=2, ensure_ascii=False, default=str)
 
 
 def rows_as(records: Sequence[Mapping[str, Any]], as_json: bool, as_csv: bool) -> bool:

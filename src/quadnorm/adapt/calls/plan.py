@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from quadnorm._tensors import is_plain
 from quadnorm.adapt.calls.forms import Form, Forms, PaddedLength, form, moving
 from quadnorm.adapt.calls.nodes import Nodes
 from quadnorm.adapt.calls.origins import origin_after
@@ -112,6 +113,16 @@ def make_plan(
     )
     jumps = any(_jumps(t, f, placements) for s, c in zip(base.calls, calls, strict=True) for t, f in _fields(s, c))
     return CallPlan(native, placements, calls, outputs, origins, jumps), base
+
+
+def input_kind(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+    """What decides which calls a model makes, whatever the grid: one plan serves all inputs of a kind."""
+    return (
+        model.training,
+        is_plain(),  # under a mode our operators take other ways
+        tuple((t.ndim, t.dtype) for t in tensors((args, kwargs))),
+        tuple(sorted(kwargs)),
+    )
 
 
 def _refined_runs(

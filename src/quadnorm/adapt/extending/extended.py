@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from quadnorm._tensors import is_plain
-from quadnorm.adapt.calls.plan import CallPlan, make_plan
-from quadnorm.adapt.calls.trees import mapped, tensors
+from quadnorm.adapt.calls.plan import CallPlan, input_kind, make_plan
+from quadnorm.adapt.calls.trees import mapped
 from quadnorm.adapt.extending.inputs import arranged, grid_of_inputs, in_a_row, regridded
 from quadnorm.adapt.extending.modes import Record, Replay, run_under
 from quadnorm.adapt.extending.points import PointNodes, arrangement, checked_points
@@ -102,12 +101,7 @@ class Extended(nn.Module):
 
     def plan(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallPlan:
         """The calls of the model, from runs on grids around the training grid; made once for each kind of input."""
-        key = (
-            self.model.training,
-            is_plain(),  # under a mode our operators take other ways
-            tuple((t.ndim, t.dtype) for t in tensors((args, kwargs))),
-            tuple(sorted(kwargs)),
-        )
+        key = input_kind(self.model, args, kwargs)
         if key not in self._plans:
 
             def at(shape: Shape) -> Any:

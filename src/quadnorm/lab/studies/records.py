@@ -21,11 +21,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quadnorm._files import DamagedError, read_sealed, sealed, set_aside, write_atomic
+from quadnorm._json import without_nan
 from quadnorm._text import printable_values
 from quadnorm.lab.studies.pictures import sound_picture
 from quadnorm.lab.studies.study import Run, Study, Way
@@ -133,17 +133,8 @@ def read_evaluation(folder: Path, evaluation: str, grid: int, weights: str) -> d
 
 def write_evaluation(folder: Path, evaluation: str, grid: int, weights: str, errors: Mapping[str, Any]) -> None:
     """Write the errors of one evaluation with the weights they belong to."""
-    whole = {**_origin(evaluation, grid, weights), **_finite(dict(errors))}
+    whole = {**_origin(evaluation, grid, weights), **without_nan(dict(errors))}
     write_atomic(evaluation_file(folder, evaluation, grid), sealed(whole), "the evaluation")
-
-
-def _finite(value: Any) -> Any:
-    """Replace NaN and infinity, which JSON does not have, by None."""
-    if isinstance(value, list):
-        return [_finite(v) for v in value]
-    if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
-    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def _origin(evaluation: str, grid: int, weights: str) -> dict[str, Any]:

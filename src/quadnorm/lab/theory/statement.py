@@ -9,6 +9,7 @@ from functools import cached_property
 from html import escape
 from typing import Any
 
+from quadnorm._json import without_nan
 from quadnorm._text import html_table
 from quadnorm.lab.theory.fits import PowerFit, fit_order
 
@@ -114,7 +115,7 @@ class Evidence:
             "rows": [dict(row) for row in self.rows],
             "notes": list(self.notes),
         }
-        plain: dict[str, Any] = _plain(content)
+        plain: dict[str, Any] = without_nan(content)
         return plain
 
 
@@ -140,11 +141,3 @@ class Statement:
         """The statement and its evidence."""
         head = {"name": self.name, "text": self.text, "formula": self.formula, "label": self.label}
         return {**head, **evidence.to_json()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

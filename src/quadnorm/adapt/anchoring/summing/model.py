@@ -7,11 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm._tensors import is_plain
 from quadnorm.adapt.anchoring.rows import grid_argument
 from quadnorm.adapt.anchoring.summing import padding, products, reductions, waves  # noqa: F401  # their rows
 from quadnorm.adapt.anchoring.summing.weights import SUMS, Counted, Weighted
-from quadnorm.adapt.calls.plan import CallPlan, make_plan
+from quadnorm.adapt.calls.plan import CallPlan, input_kind, make_plan
 from quadnorm.adapt.calls.table import ARITHMETIC, number_of_samples
 from quadnorm.adapt.calls.trees import mapped, tensors
 from quadnorm.adapt.calls.watch import counted
@@ -101,12 +100,7 @@ class AnchoredCalls(nn.Module):
 
     def plan(self, args: Any, kwargs: Any, shape: Shape) -> CallPlan:
         """The calls of the model; made once for each kind of input."""
-        key = (
-            self.model.training,
-            is_plain(),  # under a mode our operators take other ways
-            tuple((t.ndim, t.dtype) for t in tensors((args, kwargs))),
-            tuple(sorted(kwargs)),
-        )
+        key = input_kind(self.model, args, kwargs)
         if key not in self._plans:
             given = mapped(lambda t: t.detach(), (args, kwargs))
 

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from quadnorm.lab.studies.catalog.parts import (
     BLEND,
-    BLEND_01,
+    FINE,
     FIVE,
     GALERKIN_MODE,
     INTERIOR_NOTE,
     LAYER,
     MATCHED,
     MODE,
-    NONE,
+    NEAR,
     QUAD,
     RELEASED,
     SINE_BUDGET,
@@ -25,7 +25,6 @@ from quadnorm.lab.studies.catalog.parts import (
 )
 from quadnorm.lab.studies.study import Method, Study, Variant
 
-_FINE = (64, 128, 256)
 _OPEN_EPOCHS = "Epochs are not stated; 300, the paper's budget for its later Darcy benchmarks, is taken."
 _UP_TO_421 = "On 421² samples the coarser grids are index selections, round(420·j/(n−1))."
 
@@ -39,7 +38,7 @@ def _long_training(operator: str, title: str) -> Variant:
         operator,
         _FOUR,
         64,
-        _FINE,
+        FINE,
         desk(operator, 64, _SHORT),
         name=operator,
         epochs=500,
@@ -49,18 +48,24 @@ def _long_training(operator: str, title: str) -> Variant:
     )
 
 
-def _released(operator: str, title: str, table: str, train: int, test: tuple[int, ...]) -> Variant:
-    return variant(
-        "darcy-official",
-        operator,
-        FIVE,
-        train,
-        test,
-        desk(operator, train, _SHORT),
-        name=operator,
-        epochs=300,
-        table=table,
-        panel=title,
+def _released(name: str, grids: tuple[int, ...]) -> Study:
+    """FNO and Galerkin Transformer from the first of the grids to the last; the FNO also at the files' own 421²."""
+    train = grids[0]
+
+    def one(operator: str, panel: str, test: tuple[int, ...]) -> Variant:
+        budget = desk(operator, train, _SHORT)
+        return variant(
+            "darcy-official", operator, FIVE, train, test, budget, name=operator, epochs=300, table=name, panel=panel
+        )
+
+    return Study(
+        name=name,
+        title=f"FNO and Galerkin Transformer on the released Darcy files, {train}² to 421²",
+        theme="Darcy benchmark",
+        variants=(one("fno", "FNO", (*grids, 421)), one("galerkin", "Galerkin", grids)),
+        seeds=seeds(5),
+        tables=(f"tab:{name}",),
+        notes=(MODE, GALERKIN_MODE, RELEASED, STAND_IN, _UP_TO_421, _OPEN_EPOCHS),
     )
 
 
@@ -83,7 +88,7 @@ def _scaled(problem: str, size: str, width: int, layers: int) -> Variant:
         "transolver",
         TWO,
         64,
-        _FINE if darcy else (64, 96, 128),
+        FINE if darcy else NEAR,
         replace(desk("transolver", 64, epochs=20), width=0.25),
         name=f"{problem}-{size}",
         samples=(700, 100, 200) if darcy else None,
@@ -100,7 +105,7 @@ _HELMHOLTZ = variant(
     "transolver",
     FIVE,
     64,
-    (64, 96, 128),
+    NEAR,
     desk("transolver", 64, ("None", *_SHORT)),
     table="transolver-helmholtz",
 )
@@ -127,30 +132,8 @@ STUDIES = (
             "The caption does not say what ± is; the paper's general rule, 95 % intervals, is taken.",
         ),
     ),
-    Study(
-        name="real-darcy-crossres",
-        title="FNO and Galerkin Transformer on the released Darcy files, 64² to 421²",
-        theme="Darcy benchmark",
-        variants=(
-            _released("fno", "FNO", "real-darcy-crossres", 64, (64, 128, 256, 421)),
-            _released("galerkin", "Galerkin", "real-darcy-crossres", 64, _FINE),
-        ),
-        seeds=seeds(5),
-        tables=("tab:real-darcy-crossres",),
-        notes=(MODE, GALERKIN_MODE, RELEASED, STAND_IN, _UP_TO_421, _OPEN_EPOCHS),
-    ),
-    Study(
-        name="real-darcy-extreme",
-        title="FNO and Galerkin Transformer on the released Darcy files, 32² to 421²",
-        theme="Darcy benchmark",
-        variants=(
-            _released("fno", "FNO", "real-darcy-extreme", 32, (32, 64, 128, 256, 421)),
-            _released("galerkin", "Galerkin", "real-darcy-extreme", 32, (32, *_FINE)),
-        ),
-        seeds=seeds(5),
-        tables=("tab:real-darcy-extreme",),
-        notes=(MODE, GALERKIN_MODE, RELEASED, STAND_IN, _UP_TO_421, _OPEN_EPOCHS),
-    ),
+    _released("real-darcy-crossres", FINE),
+    _released("real-darcy-extreme", (32, *FINE)),
     Study(
         name="transolver-darcy",
         title="Transolver on the released Darcy files, 64² to 256²",
@@ -161,7 +144,7 @@ STUDIES = (
                 "transolver",
                 (*FIVE, TOKEN),
                 64,
-                _FINE,
+                FINE,
                 desk("transolver", 64, ("None", "LayerNorm", "QuadNorm", "BlendQuadNorm", "LayerNorm, token-wise")),
                 samples=(700, 100, 200),
                 epochs=300,
@@ -213,7 +196,7 @@ STUDIES = (
                 "transolver",
                 FIVE,
                 (32, 64),
-                (32, *_FINE),
+                (32, *FINE),
                 desk("transolver", 64, ("None", *_SHORT)),
                 table="transolver-multires",
             ),
@@ -234,7 +217,7 @@ STUDIES = (
             variant(
                 "darcy",
                 "transolver",
-                (NONE, LAYER, QUAD, BLEND, BLEND_01),
+                FIVE,
                 (32, 64, 128),
                 (32, 64, 128, 256),
                 desk("transolver", 64, ("None", *_SHORT)),

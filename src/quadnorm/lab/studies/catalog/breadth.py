@@ -2,15 +2,17 @@
 
 from quadnorm.lab.studies.catalog.parts import (
     BLEND,
+    FINE,
     FIVE,
+    FOUR,
     GALERKIN_MODE,
     INTERIOR_NOTE,
     LAYER,
     MATCHED,
     MODE,
+    NEAR,
     NONE,
     PICTURED,
-    QUAD,
     RMS,
     SINE_BUDGET,
     STAND_IN,
@@ -25,9 +27,6 @@ from quadnorm.lab.studies.catalog.parts import (
 )
 from quadnorm.lab.studies.study import Method, Study, Variant
 
-_FINE = (64, 128, 256)
-_NEAR = (64, 96, 128)
-_FOUR = (NONE, LAYER, QUAD, BLEND)
 _SHORT = ("None", "LayerNorm", "QuadNorm", "BlendQuadNorm")
 _SINE = (SINE_BUDGET, MATCHED)
 _MODES = {"galerkin": GALERKIN_MODE, "transolver": MODE}
@@ -39,11 +38,11 @@ _SIMPLE = (
     ("galerkin-varcoeff", "galerkin", "varcoeff", (64, 128), 5),
     ("galerkin-rxndiff", "galerkin", "reaction-diffusion", (64, 128), 5),
     ("transolver-varcoeff", "transolver", "varcoeff", (64, 128), 5),
-    ("galerkin-helmholtz-10seed", "galerkin", "helmholtz", _NEAR, 10),
-    ("galerkin-poisson-10seed", "galerkin", "poisson", _NEAR, 10),
-    ("galerkin-helmholtz-4x", "galerkin", "helmholtz", _FINE, 5),
-    ("galerkin-elasticity-4x", "galerkin", "elasticity", _FINE, 5),
-    ("transolver-helmholtz-4x", "transolver", "helmholtz", _FINE, 5),
+    ("galerkin-helmholtz-10seed", "galerkin", "helmholtz", NEAR, 10),
+    ("galerkin-poisson-10seed", "galerkin", "poisson", NEAR, 10),
+    ("galerkin-helmholtz-4x", "galerkin", "helmholtz", FINE, 5),
+    ("galerkin-elasticity-4x", "galerkin", "elasticity", FINE, 5),
+    ("transolver-helmholtz-4x", "transolver", "helmholtz", FINE, 5),
 )
 _PICTURED = ("galerkin-varcoeff", "transolver-varcoeff", "galerkin-elasticity-4x")
 _OPERATOR_TITLES = {"galerkin": "Galerkin Transformer", "transolver": "Transolver"}
@@ -73,7 +72,7 @@ def _from_32(problem: str, panel: str) -> Variant:
     return variant(
         problem,
         "galerkin",
-        _FOUR,
+        FOUR,
         32,
         (32, 64, 128),
         desk("galerkin", 32),
@@ -94,6 +93,51 @@ _SWEEP = (
     Method("α = 0.5", "blend:0.5"),
 )
 _SWEEP_DESK = ("LayerNorm", "α = 0", "α = 0, instance mode", "α = 0.1", "α = 0.3")
+
+
+def _sweep(operator: str, problem: str, panel: str) -> Variant:
+    return variant(
+        problem,
+        operator,
+        _SWEEP,
+        64,
+        (64, 128),
+        desk(operator, 64, _SWEEP_DESK),
+        name=f"{operator}-{problem}",
+        table="alpha-matrix",
+        panel=panel,
+    )
+
+
+def _doubled(name: str, problem: str, panel: str, epochs: int = 200) -> Variant:
+    return variant(
+        problem,
+        "galerkin",
+        FOUR,
+        64,
+        (64, 128),
+        desk("galerkin", 64),
+        name=name,
+        epochs=epochs,
+        table="galerkin-2xgap",
+        panel=panel,
+    )
+
+
+def _strong(name: str, problem: str, *notes: str, patience: int = 30) -> Study:
+    """Width 48 and 300 epochs."""
+    budget = desk("galerkin", 64, _SHORT)
+    strong = variant(problem, "galerkin", FIVE, 64, NEAR, budget, epochs=300, patience=patience, width=48, table=name)
+    return Study(
+        name=name,
+        title=f"Galerkin Transformer of width 48 on {_PROBLEM_TITLES[problem]} with long training, 64² to 128²",
+        theme="breadth",
+        variants=(strong,),
+        seeds=seeds(5),
+        tables=(f"tab:{name}",),
+        notes=(GALERKIN_MODE, MATCHED, *notes),
+    )
+
 
 STUDIES = (
     Study(
@@ -119,28 +163,8 @@ STUDIES = (
         title="Blend weight α: Galerkin on Poisson and Transolver on Helmholtz, 64² to 128²",
         theme="ablation",
         variants=(
-            variant(
-                "poisson",
-                "galerkin",
-                _SWEEP,
-                64,
-                (64, 128),
-                desk("galerkin", 64, _SWEEP_DESK),
-                name="galerkin-poisson",
-                table="alpha-matrix",
-                panel="Galerkin+Poisson",
-            ),
-            variant(
-                "helmholtz",
-                "transolver",
-                _SWEEP,
-                64,
-                (64, 128),
-                desk("transolver", 64, _SWEEP_DESK),
-                name="transolver-helmholtz",
-                table="alpha-matrix",
-                panel="Transolver+Helmholtz",
-            ),
+            _sweep("galerkin", "poisson", "Galerkin+Poisson"),
+            _sweep("transolver", "helmholtz", "Transolver+Helmholtz"),
         ),
         seeds=seeds(5),
         statistic="std",
@@ -158,29 +182,8 @@ STUDIES = (
         title="Galerkin Transformer on Poisson and on the released Darcy files, 64² to 128²",
         theme="breadth",
         variants=(
-            variant(
-                "poisson",
-                "galerkin",
-                _FOUR,
-                64,
-                (64, 128),
-                desk("galerkin", 64),
-                name="poisson",
-                table="galerkin-2xgap",
-                panel="Poisson (Dir.)",
-            ),
-            variant(
-                "darcy-official",
-                "galerkin",
-                _FOUR,
-                64,
-                (64, 128),
-                desk("galerkin", 64),
-                name="darcy",
-                epochs=300,
-                table="galerkin-2xgap",
-                panel="Darcy Benchmark",
-            ),
+            _doubled("poisson", "poisson", "Poisson (Dir.)"),
+            _doubled("darcy", "darcy-official", "Darcy Benchmark", epochs=300),
         ),
         seeds=seeds(5),
         statistic="std",
@@ -209,59 +212,19 @@ STUDIES = (
             "Printed errors near 19 % point to a much smaller budget than elsewhere, which is not stated.",
         ),
     ),
-    Study(
-        name="helmholtz-galerkin-strong",
-        title="Galerkin Transformer of width 48 on Helmholtz with long training, 64² to 128²",
-        theme="breadth",
-        variants=(
-            variant(
-                "helmholtz",
-                "galerkin",
-                FIVE,
-                64,
-                _NEAR,
-                desk("galerkin", 64, _SHORT),
-                epochs=300,
-                patience=60,
-                width=48,
-                table="helmholtz-galerkin-strong",
-            ),
-        ),
-        seeds=seeds(5),
-        tables=("tab:helmholtz-galerkin-strong",),
-        notes=(
-            GALERKIN_MODE,
-            MATCHED,
-            INTERIOR_NOTE,
-            "The numbers of samples are not stated: 1000, 100 and 200 are chosen.",
-        ),
+    _strong(
+        "helmholtz-galerkin-strong",
+        "helmholtz",
+        INTERIOR_NOTE,
+        "The numbers of samples are not stated: 1000, 100 and 200 are chosen.",
+        patience=60,
     ),
-    Study(
-        name="poisson-dirichlet-galerkin-strong",
-        title="Galerkin Transformer of width 48 on Poisson with long training, 64² to 128²",
-        theme="breadth",
-        variants=(
-            variant(
-                "poisson",
-                "galerkin",
-                FIVE,
-                64,
-                _NEAR,
-                desk("galerkin", 64, _SHORT),
-                epochs=300,
-                width=48,
-                table="poisson-dirichlet-galerkin-strong",
-            ),
-        ),
-        seeds=seeds(5),
-        tables=("tab:poisson-dirichlet-galerkin-strong",),
-        notes=(
-            GALERKIN_MODE,
-            MATCHED,
-            "The numbers of samples are not stated, and no patience other than the protocol's 25 to 30 epochs: 30 is "
-            "taken. Printed errors above 30 % cannot come from "
-            "the budget of galerkin-poisson-10seed.",
-        ),
+    _strong(
+        "poisson-dirichlet-galerkin-strong",
+        "poisson",
+        "The numbers of samples are not stated, and no patience other than the protocol's 25 to 30 epochs: 30 is "
+        "taken. Printed errors above 30 % cannot come from "
+        "the budget of galerkin-poisson-10seed.",
     ),
     Study(
         name="real-ns-galerkin",

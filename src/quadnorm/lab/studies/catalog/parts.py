@@ -24,8 +24,13 @@ TOKEN = Method("LayerNorm, token-wise", "token", printed=None)
 
 SEVEN = (NONE, LAYER, INSTANCE, GROUP, RMS, QUAD, BLEND)
 FIVE = (NONE, LAYER, QUAD, BLEND, BLEND_01)
+FOUR = (NONE, LAYER, QUAD, BLEND)
 THREE = (LAYER, QUAD, BLEND)
 TWO = (LAYER, QUAD)
+
+# Test grids of models trained at 64².
+FINE = (64, 128, 256)
+NEAR = (64, 96, 128)
 
 PICTURED = ("LayerNorm", "QuadNorm")  # the methods whose fields the figures show
 

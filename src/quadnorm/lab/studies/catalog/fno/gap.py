@@ -3,6 +3,7 @@
 from quadnorm.lab.studies.catalog.parts import (
     BICUBIC,
     BICUBIC_NOTE,
+    FINE,
     GELU,
     MODE,
     PICTURED,
@@ -14,8 +15,6 @@ from quadnorm.lab.studies.catalog.parts import (
     variant,
 )
 from quadnorm.lab.studies.study import TRANSFER, Study
-
-_FINE = (64, 128, 256)
 
 # Several studies of ours use the trained models of this one.
 EXTREME = variant(
@@ -53,7 +52,7 @@ STUDIES = (
                 "fno",
                 SEVEN,
                 64,
-                _FINE,
+                FINE,
                 desk("fno", 64, _DEEP_ROWS, epochs=20),
                 table="deep-crossres",
                 width=48,

@@ -1,9 +1,9 @@
 """The FNO under other conditions: coarser grids, several grids, more samples, periodic data, other depths."""
 
-from dataclasses import replace
-
 from quadnorm.lab.studies.catalog.parts import (
     BLEND,
+    FINE,
+    FOUR,
     GELU,
     INSTANCE,
     LAYER,
@@ -20,16 +20,27 @@ from quadnorm.lab.studies.catalog.parts import (
 )
 from quadnorm.lab.studies.study import Study, Variant
 
-_FINE = (64, 128, 256)
-_FOUR = (NONE, LAYER, QUAD, BLEND)
 
-_QUAD_ROWS = ("LayerNorm", "InstanceNorm", "QuadNorm", "BlendQuadNorm")
+def _down(grid: int, **changes: int) -> Variant:
+    """From ``grid``² to half and a quarter of it; ``changes`` of the desk budget, which divides every grid by 4."""
+    rows = ("LayerNorm", "InstanceNorm", "QuadNorm", "BlendQuadNorm")
+    return variant(
+        "darcy",
+        "fno",
+        SEVEN,
+        grid,
+        (grid, grid // 2, grid // 4),
+        desk("fno", 128, rows, **changes),
+        name=f"{grid}",
+        table="high-to-low",
+        panel=f"Train {grid}²",
+    )
 
 
 def _deep(layers: int) -> Variant:
     """The models of extreme-crossres with another number of layers; with 4 its runs are shared."""
     budget = desk("fno", 32, ("None", "LayerNorm", "QuadNorm"))
-    return variant("darcy", "fno", _FOUR, 32, (32, 64, 128, 256), budget, name=f"{layers} layers", layers=layers)
+    return variant("darcy", "fno", FOUR, 32, (32, 64, 128, 256), budget, name=f"{layers} layers", layers=layers)
 
 
 STUDIES = (
@@ -37,30 +48,7 @@ STUDIES = (
         name="high-to-low",
         title="FNO on Darcy from fine to coarse, 128² to 32² and 256² to 64²",
         theme="gap and depth",
-        variants=(
-            variant(
-                "darcy",
-                "fno",
-                SEVEN,
-                128,
-                (128, 64, 32),
-                desk("fno", 128, _QUAD_ROWS),
-                name="128",
-                table="high-to-low",
-                panel="Train 128²",
-            ),
-            variant(
-                "darcy",
-                "fno",
-                SEVEN,
-                256,
-                (256, 128, 64),
-                replace(desk("fno", 128, _QUAD_ROWS), epochs=20, train=240),
-                name="256",
-                table="high-to-low",
-                panel="Train 256²",
-            ),
-        ),
+        variants=(_down(128), _down(256, epochs=20, train=240)),
         seeds=seeds(5),
         tables=("tab:high-to-low",),
         notes=(SYNTHETIC, MODE),
@@ -135,9 +123,9 @@ STUDIES = (
             variant(
                 "darcy",
                 "fno",
-                _FOUR,
+                FOUR,
                 64,
-                _FINE,
+                FINE,
                 desk("fno", 64, epochs=12, train=1200),
                 samples=(5000, 500, 500),
             ),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import html
-import io
 import os
 from dataclasses import dataclass
 from importlib import import_module
@@ -14,6 +12,7 @@ from typing import Any
 
 from quadnorm._files import write_atomic
 from quadnorm._text import html_table
+from quadnorm.adapt.auditing.rows import HEAD, AuditRow
 from quadnorm.adapt.auditing.traits import Traits
 from quadnorm.adapt.report import Entry, table
 from quadnorm.carry.gridcheck import GridCheck
@@ -26,49 +25,6 @@ HOW = {
     "at_native": "quadnorm.at_native(model, {grid})",
     "extend": "quadnorm.extend(model, {grid})",
 }
-
-
-@dataclass
-class AuditRow:
-    """One module; see :func:`quadnorm.audit` for the columns. ``container``: its parts have rows of their own."""
-
-    name: str
-    kind: str
-    introduced: float | None = None
-    cumulative: float | None = None
-    order: float | None = None
-    alone: float | None = None
-    fixed: float | None = None
-    container: bool = False
-    action: str = ""
-    why: str = ""
-
-    @property
-    def cause(self) -> str:
-        """What makes the module depend on the resolution, as far as its type tells."""
-        if self.action == "left" or self.kind.startswith("call "):
-            return self.why
-        if self.action != "anchored":
-            if self.container:
-                return "that of its parts" if self.introduced else ""
-            return "unknown: a sum in a functional call or in a module without a rule" if self.introduced else ""
-        kind = self.kind.lower()
-        if "spectral" in kind:
-            return "the FFT's period and the boundary mass move with n"
-        if "embedding" in kind:
-            return "coordinates j/n move with n"
-        if "attention" in kind or "transformer" in kind or "transolver" in kind:
-            return "counting measure in attention: the boundary mass 1/n moves with n"
-        return "counting measure: the boundary mass 1/n moves with n"
-
-    @property
-    def remedy(self) -> str:
-        """What would fix it."""
-        if self.action == "anchored":
-            return "anchor" + (", or train with QuadNorm" if "norm" in self.kind.lower() else "")
-        if self.container and self.action != "left":
-            return ""
-        return "at_native" if self.action == "left" or self.introduced else ""
 
 
 @dataclass
@@ -207,14 +163,12 @@ class Audit:
         return pd.DataFrame([{c: getattr(r, c) for c in columns} for r in self.rows], columns=list(columns))
 
     def __str__(self) -> str:
-        head = ["module", "kind", "introduced", "cumulative", "order", "alone", "fixed", "cause", "remedy"]
-        body = [_cells(r) for r in self.leaks]
+        body = [r.cells() for r in self.leaks]
         parts = [self._headline()]
-        parts.append(table(head, body) if body else "no module introduces more than rounding")
+        parts.append(table(HEAD, body) if body else "no module introduces more than rounding")
         parts += [LEGEND] if body else []
         if self.errors:
-            rows = [[way, *(f"{v:.3%}" for v in values)] for way, values in self.errors.items()]
-            parts.append("\nerror against the targets\n" + table(["", *self.resolutions], rows))
+            parts.append("\nerror against the targets\n" + table(["", *self.resolutions], self._error_rows()))
         parts += [self.rest] if self.rest else []
         parts += [f"left: {e.name or '(model)'} ({e.kind}): {e.why}" for e in self.left]
         if self.grid is not None:
@@ -232,12 +186,10 @@ class Audit:
         return "\n".join(parts)
 
     def _repr_html_(self) -> str:
-        head = ["module", "kind", "introduced", "cumulative", "order", "alone", "fixed", "cause", "remedy"]
-        modules = html_table(head, [_cells(r) for r in self.leaks]) if self.leaks else ""
+        modules = html_table(HEAD, [r.cells() for r in self.leaks]) if self.leaks else ""
         errors = ""
         if self.errors:
-            rows = [[way, *(f"{v:.3%}" for v in values)] for way, values in self.errors.items()]
-            errors = "<p>error against the targets</p>" + html_table(["", *self.resolutions], rows)
+            errors = "<p>error against the targets</p>" + html_table(["", *self.resolutions], self._error_rows())
         return (
             f"<pre>{html.escape(self._headline())}</pre>{modules}{errors}"
             f"<p>recommended: {html.escape(self.recommendation)}</p>"
@@ -247,6 +199,9 @@ class Audit:
     def sizes(self) -> str:
         """The training grid as one would type it."""
         return self.resolutions[0] if "×" not in self.resolutions[0] else f"({self.resolutions[0].replace('×', ', ')})"
+
+    def _error_rows(self) -> list[list[str]]:
+        return [[way, *(f"{v:.3%}" for v in values)] for way, values in self.errors.items()]
 
     def _headline(self) -> str:
         lines = [f"output at {', '.join(self.resolutions)}, relative to {self.resolutions[0]}"]
@@ -258,55 +213,15 @@ class Audit:
 
     def figure(self) -> Any:
         """A matplotlib figure: discrepancy by resolution, what each module introduces, errors if there are targets."""
-        try:
-            figures = import_module("matplotlib.figure")
-        except ImportError:
-            raise ImportError("Audit.figure needs matplotlib: pip install 'quadnorm[bench]'") from None
-        panels = 3 if self.errors else 2
-        fig = figures.Figure(figsize=(5 * panels, 3.8), layout="constrained")
-        left, right, *more = fig.subplots(1, panels)
-        for way, values in self.totals.items():
-            left.plot(self.resolutions, [100 * v for v in values], "o-", label=way)
-        left.set(xlabel="resolution", ylabel=f"% away from {self.resolutions[0]}", title="discrepancy of the output")
-        left.legend()
-        for axes in more:
-            for (way, values), mark in zip(self.errors.items(), "os^d", strict=False):
-                axes.plot(self.resolutions, [100 * v for v in values], f"{mark}-", label=way)
-            axes.set(xlabel="resolution", ylabel="relative L² error, %", title="error against the targets")
-            axes.legend()
-        leaks = self.leaks[:12][::-1]
-        right.barh([r.name or "(model)" for r in leaks], [100 * (r.introduced or 0) for r in leaks])
-        right.set(xlabel="% introduced at the finest grid", title="by module")
-        return fig
+        from quadnorm.adapt.auditing.page import figure
+
+        return figure(self)
 
     def html(self, path: str | os.PathLike[str] | None = None) -> str:
         """One page with table and figure, nothing loaded from elsewhere; written to ``path`` if given."""
-        buffer = io.BytesIO()
-        self.figure().savefig(buffer, format="png", dpi=120)
-        picture = base64.b64encode(buffer.getvalue()).decode()
-        frame = self.to_frame().drop(columns="container").replace({"name": {"": "(model)"}})
-        shares = dict.fromkeys(("introduced", "cumulative", "alone", "fixed"), "{:.3%}".format)
-        rows = frame.to_html(index=False, formatters={**shares, "order": "{:.1f}".format}, border=0, na_rep="")
-        page = (
-            "<!doctype html><meta charset='utf-8'><title>quadnorm audit</title>"
-            "<style>body{font:15px sans-serif;max-width:72em;margin:2em auto}td,th{padding:.2em .6em;text-align:left}"
-            "pre{background:#f5f5f5;padding:1em;overflow-x:auto}img{max-width:100%}</style>"
-            f"<h1>Resolution audit</h1><pre>{html.escape(str(self))}</pre>"
-            f"<img alt='discrepancy' src='data:image/png;base64,{picture}'><h2>All modules</h2>{rows}\n"
-        )
+        from quadnorm.adapt.auditing.page import page
+
+        text = page(self)
         if path is not None:
-            write_atomic(Path(path), page, "the audit")
-        return page
-
-
-def _cells(r: AuditRow) -> list[str]:
-    numbers = [_percent(r.introduced), _percent(r.cumulative), _number(r.order), _percent(r.alone), _percent(r.fixed)]
-    return [r.name or "(model)", r.kind, *numbers, r.cause, r.remedy]
-
-
-def _percent(v: float | None) -> str:
-    return "" if v is None else f"{v:.3%}"
-
-
-def _number(v: float | None) -> str:
-    return "" if v is None else f"{v:.1f}"
+            write_atomic(Path(path), text, "the audit")
+        return text

@@ -2,13 +2,66 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor, nn
 
 from quadnorm.adapt.auditing.call_gaps import call_gaps
-from quadnorm.adapt.auditing.report import AuditRow
 from quadnorm.adapt.calls.table import KINDS
 from quadnorm.adapt.extending.extended import Extended
 from quadnorm.adapt.report import AnchorReport
+
+HEAD = ("module", "kind", "introduced", "cumulative", "order", "alone", "fixed", "cause", "remedy")
+
+
+@dataclass
+class AuditRow:
+    """One module; see :func:`quadnorm.audit` for the columns. ``container``: its parts have rows of their own."""
+
+    name: str
+    kind: str
+    introduced: float | None = None
+    cumulative: float | None = None
+    order: float | None = None
+    alone: float | None = None
+    fixed: float | None = None
+    container: bool = False
+    action: str = ""
+    why: str = ""
+
+    @property
+    def cause(self) -> str:
+        """What makes the module depend on the resolution, as far as its type tells."""
+        if self.action == "left" or self.kind.startswith("call "):
+            return self.why
+        if self.action != "anchored":
+            if self.container:
+                return "that of its parts" if self.introduced else ""
+            return "unknown: a sum in a functional call or in a module without a rule" if self.introduced else ""
+        kind = self.kind.lower()
+        if "spectral" in kind:
+            return "the FFT's period and the boundary mass move with n"
+        if "embedding" in kind:
+            return "coordinates j/n move with n"
+        if "attention" in kind or "transformer" in kind or "transolver" in kind:
+            return "counting measure in attention: the boundary mass 1/n moves with n"
+        return "counting measure: the boundary mass 1/n moves with n"
+
+    @property
+    def remedy(self) -> str:
+        """What would fix it."""
+        if self.action == "anchored":
+            return "anchor" + (", or train with QuadNorm" if "norm" in self.kind.lower() else "")
+        if self.container and self.action != "left":
+            return ""
+        return "at_native" if self.action == "left" or self.introduced else ""
+
+    def cells(self) -> list[str]:
+        """The row as text, under ``HEAD``."""
+        order = "" if self.order is None else f"{self.order:.1f}"
+        introduced, cumulative, alone, fixed = map(_percent, (self.introduced, self.cumulative, self.alone, self.fixed))
+        name = self.name or "(model)"
+        return [name, self.kind, introduced, cumulative, order, alone, fixed, self.cause, self.remedy]
 
 
 def module_rows(
@@ -65,3 +118,7 @@ def evaluates(rows: list[AuditRow]) -> bool:
     return any(r.action == "anchored" for r in rows) or any(
         name in KINDS and KINDS[name].family not in fixed for name in calls
     )
+
+
+def _percent(v: float | None) -> str:
+    return "" if v is None else f"{v:.3%}"

@@ -1,4 +1,4 @@
-"""Claims of the paper, held against records: reproduced, partly, contradicted, not testable or not run.
+"""Claims of the paper compared with records: reproduced, partly, contradicted, not testable or not run.
 
 ============  ========================================================================================================
 verdict       means
@@ -31,7 +31,7 @@ REPRODUCED, PARTLY, CONTRADICTED, NOT_TESTABLE, NOT_RUN = VERDICTS
 
 @dataclass(frozen=True)
 class Finding:
-    """What the records show on one case of a claim.
+    """The result of one case of a claim.
 
     ``kind`` names the statistic that decides, ``reason`` says why a case is not testable.
     """
@@ -70,7 +70,7 @@ class Judged:
 
     @property
     def likely_reason(self) -> str:
-        """Why the records are not what the paper prints, as far as we can tell; empty where they are, or untold."""
+        """Why the records may differ from the paper's values; empty if they agree, or if we know no reason."""
         return REASONS.get(self.claim.name, "") if self.verdict in (PARTLY, CONTRADICTED) else ""
 
 

@@ -84,7 +84,7 @@ BICUBIC = Way("bicubic", "as trained, bicubic data", view=(("restriction", "bicu
 
 
 def seeds(count: int) -> tuple[int, ...]:
-    """0, 1, …: the same seeds for every method, so that runs pair."""
+    """0, 1, …: the same seeds for every method, so that runs can be paired."""
     return tuple(range(count))
 
 
@@ -143,7 +143,7 @@ def variant(
     problem_params: Params | None = None,
     **operator_params: Any,
 ) -> Variant:
-    """A variant with the paper's defaults for what is not said, and QuadNorm in the operator's mode."""
+    """A variant with the paper's defaults for arguments that are not given, and QuadNorm in the operator's mode."""
     if samples is None:
         samples = (900, 100, 200) if problem.startswith("darcy") else (1000, 100, 200)
     return Variant(

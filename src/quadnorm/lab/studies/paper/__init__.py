@@ -13,8 +13,8 @@ key                   meaning
 ``spread``            the number after ±: ``ci95`` (Student t, ddof 1) or ``std`` (ddof 0); absent if there is no ±
 ``spread_stated``     false if the caption does not say it; the paper's general rule, 95 % intervals, is taken then
 ``bold``              ``best``, ``tied`` (with the best, by overlapping intervals) or ``other`` (the notes say what)
-``notes``             where the table is open or contradicts another
-``panels``            title, column heads, rows; ``resolutions`` of the columns after the first, where they are errors
+``notes``             what the table leaves open, and where it contradicts another one
+``panels``            title, column heads, rows; ``resolutions`` of the columns after the first, if these hold errors
 ====================  ==================================================================================================
 """
 

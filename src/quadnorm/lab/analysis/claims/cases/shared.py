@@ -17,14 +17,14 @@ from quadnorm.lab.analysis.statistics.summaries import summarize
 from quadnorm.lab.analysis.tables.study_table import BASELINE, native_grid
 
 P = ParamSpec("P")
-TOO_FAR = 2.0  # LayerNorm's native error over the printed one, from which on a preset's models do not stand for theirs
+TOO_FAR = 2.0  # if LayerNorm's native error is this many times the printed one, the models have not learned enough
 
 
 def decided_by(kind: str) -> Callable[[Callable[Concatenate[Library, P], Finding]], Callable[P, Case]]:
     """Turn a function of (records, arguments) into one that takes the arguments and returns a case.
 
-    ``kind`` names the statistic that decides, and stands in every finding. Where the models have not learned the
-    problem, the finding is that the case is not testable, whatever the judgement.
+    ``kind`` names the statistic that decides; it is stored in every finding. If the models have not learned the
+    problem, the finding is "not testable", whatever the function returns.
     """
 
     def decorate(judgement: Callable[Concatenate[Library, P], Finding]) -> Callable[P, Case]:
@@ -44,7 +44,7 @@ def decided_by(kind: str) -> Callable[[Callable[Concatenate[Library, P], Finding
 
 
 def _not_learned(library: Library, arguments: Mapping[str, Any]) -> Iterator[str]:
-    """For every setting that a case rests on, why its models are too far from the paper's; empty if they are not."""
+    """For every setting of a case, why its models are too far from the paper's; empty if they are not."""
     if "contrasts" in arguments:
         settings = {(c.study, c.variant) for c in arguments["contrasts"]}
     else:
@@ -85,9 +85,9 @@ def interval(low: float, high: float, digits: int = 1) -> str:
 
 
 def on_common_seeds(library: Library, study: str, variant: str, runs: Callable[[str], Seeds]) -> dict[str, Seeds]:
-    """What ``runs`` gives for each of the paper's methods that were run, on the seeds that all of these have.
+    """The values of ``runs`` for the paper's methods, restricted to the seeds that all of these have.
 
-    Rows of ours stay out: claims are about the paper's methods.
+    Rows of ours are left out: claims are about the paper's methods.
     """
     labels = [m.label for m in library.results(study).study.variant(variant).methods if m.row]
     by_method = {m: seeds for m in labels if (seeds := runs(m))}

@@ -1,4 +1,4 @@
-"""Neural operators whose spatial sums know their measure."""
+"""Neural operators whose sums over space use a measure: FNO, Galerkin Transformer, Transolver."""
 
 from quadnorm.operators.fno import FNO
 from quadnorm.operators.galerkin import GalerkinAttention, GalerkinTransformer

@@ -39,11 +39,11 @@ class Ranks:
             self.pipes.append(here)
             self.processes.append(process)
 
-    def run(self, case: Any, **options: Any) -> list[Any]:
+    def run(self, case: Any, limit: float = LIMIT, **options: Any) -> list[Any]:
         """``case(rank, world, **options)`` on every rank; their results, or an error with the first traceback."""
         for pipe in self.pipes:
             pipe.send((case.__module__, case.__name__, options))
-        end, results = time.monotonic() + LIMIT, [(False, f"no answer in {LIMIT} s")] * self.world
+        end, results = time.monotonic() + limit, [(False, f"no answer in {limit} s")] * self.world
         for rank, pipe in enumerate(self.pipes):
             if pipe.poll(max(end - time.monotonic(), 0.1)):
                 results[rank] = pipe.recv()

@@ -19,7 +19,7 @@ from quadnorm.parallel import shard, total, unshard
 from quadnorm.parallel.split import even
 from tests import ROOT
 from tests.parallel.compare import close, world_group
-from tests.parallel.ranks import run
+from tests.parallel.ranks import Ranks, run
 
 SMALL = {"width": 8, "layers": 2}
 MODELS: dict[str, Any] = {
@@ -194,7 +194,11 @@ def case_compiled_model(rank: int, world: int, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_compiled_models(name: str) -> None:
-    run(2, case_compiled_model, name=name)
+    ranks = Ranks(2, timeout=300)  # a rank may wait long for the other one's compiler
+    try:
+        ranks.run(case_compiled_model, limit=300, name=name)
+    finally:
+        ranks.close()
 
 
 def case_page(rank: int, world: int) -> None:

@@ -130,6 +130,16 @@ def test_module_entry_point():
     assert "Traceback" not in done.stderr
 
 
+def test_a_benchmarks_rows_of_two_kinds_are_two_tables(capsys, monkeypatch):
+    rows = [{"name": "a", "seconds": 1.0, "peak_mb": float("nan")}, {"name": "b", "messages": "1 + 1"}]
+    monkeypatch.setattr("quadnorm.lab.bench.measures.run", lambda **options: rows)
+    assert run(["bench", "measures"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("quadnorm bench measures") == 2
+    assert "seconds" in out
+    assert "peak_mb" not in out  # nothing stands in it
+
+
 @pytest.mark.parametrize("problem", [ValueError, TypeError, OSError, ImportError])
 def test_errors_are_one_line(problem, capsys, monkeypatch):
     def fail(**options):

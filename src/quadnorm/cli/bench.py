@@ -3,6 +3,7 @@
 import json
 import math
 from importlib import import_module
+from itertools import groupby
 from typing import Annotated
 
 import typer
@@ -85,8 +86,11 @@ def _plain(value: object) -> object:
 
 
 def _table(name: str, rows: list[dict[str, object]]) -> None:
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    table(f"quadnorm bench {name}", columns, [[_cell(r.get(c)) for c in columns] for r in rows])
+    """One table for each kind of row: those with the same columns. Columns without any content are left out."""
+    for _, kind in groupby(rows, key=lambda row: tuple(row)):
+        cells = [{column: _cell(value) for column, value in row.items()} for row in kind]
+        columns = [c for c in cells[0] if any(row[c] for row in cells)]
+        table(f"quadnorm bench {name}", columns, [[row[c] for c in columns] for row in cells])
 
 
 def _cell(value: object) -> str:

@@ -87,7 +87,7 @@ def _plain(value: object) -> object:
 
 def _table(name: str, rows: list[dict[str, object]]) -> None:
     """One table for each kind of row: those with the same columns. Columns without any content are left out."""
-    for _, kind in groupby(rows, key=lambda row: tuple(row)):
+    for _, kind in groupby(rows, key=list):
         cells = [{column: _cell(value) for column, value in row.items()} for row in kind]
         columns = [c for c in cells[0] if any(row[c] for row in cells)]
         table(f"quadnorm bench {name}", columns, [[row[c] for c in columns] for row in cells])

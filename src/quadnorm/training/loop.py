@@ -181,29 +181,8 @@ class Loop:
     def _finish(self) -> None:
         """Validate, record the epoch, and decide whether it is the best and whether it is the last."""
         config, state = self.config, self.state
-        began = time.monotonic()
-        self.model.eval()
-        plain: dict[str, float] = {}
-        weighted: dict[str, float] = {}
-        for grid in config.val_resolutions:
-            a, b = errors(self.model, *self.val[grid], self.weights[grid], config.batch, self.group, self.stop)
-            plain[name(grid)], weighted[name(grid)] = float(a.mean()), float(b.mean())
-        val = sum(plain.values()) / len(plain)
-        if not math.isfinite(val):
-            self._not_finite(f"the validation error is {val:g}")
-        better = state.best is None or val < state.best
-        record: Record = {
-            "epoch": state.epoch + 1,
-            "step": state.step(config),
-            "train": state.loss / config.samples.train,
-            "val": val,
-            "val_weighted": sum(weighted.values()) / len(weighted),
-            "val_by_grid": plain,
-            "lr": learning_rate(config, state.step(config) - 1),
-            "gradient": state.norm / config.steps_per_epoch,
-            "best": better,
-            "seconds": round(state.seconds + time.monotonic() - began, 4),
-        }
+        record = self._validated()
+        val, better = record["val"], record["best"]
         state.epoch += 1
         state.batch, state.loss, state.norm, state.seconds = 0, 0.0, 0.0, 0.0
         state.history.append(record)
@@ -220,6 +199,32 @@ class Loop:
             self.save(True)
         if state.ended or state.epoch % config.save.epochs == 0:
             self.save(False)
+
+    def _validated(self) -> Record:
+        """The record of the epoch: its training loss, and the validation errors of the weights at its end."""
+        config, state = self.config, self.state
+        began = time.monotonic()
+        self.model.eval()
+        plain: dict[str, float] = {}
+        weighted: dict[str, float] = {}
+        for grid in config.val_resolutions:
+            a, b = errors(self.model, *self.val[grid], self.weights[grid], config.batch, self.group, self.stop)
+            plain[name(grid)], weighted[name(grid)] = float(a.mean()), float(b.mean())
+        val = sum(plain.values()) / len(plain)
+        if not math.isfinite(val):
+            self._not_finite(f"the validation error is {val:g}")
+        return {
+            "epoch": state.epoch + 1,
+            "step": state.step(config),
+            "train": state.loss / config.samples.train,
+            "val": val,
+            "val_weighted": sum(weighted.values()) / len(weighted),
+            "val_by_grid": plain,
+            "lr": learning_rate(config, state.step(config) - 1),
+            "gradient": state.norm / config.steps_per_epoch,
+            "best": state.best is None or val < state.best,
+            "seconds": round(state.seconds + time.monotonic() - began, 4),
+        }
 
     def _not_finite(self, what: str) -> None:
         state = self.state

@@ -14,7 +14,7 @@ from quadnorm.lab.analysis.figures.palette import styles
 from quadnorm.lab.analysis.results import Library, Results, Seeds
 from quadnorm.lab.analysis.statistics.samples import common
 from quadnorm.lab.analysis.statistics.summaries import summarize
-from quadnorm.lab.analysis.tables.study_table import native_grid
+from quadnorm.lab.analysis.tables.panel import native_grid
 from quadnorm.lab.analysis.tables.table import grid_name
 from quadnorm.lab.analysis.ways import way_title
 from quadnorm.lab.studies import study_names

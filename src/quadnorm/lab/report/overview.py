@@ -7,7 +7,7 @@ from math import isfinite, nan
 
 from quadnorm.lab.analysis.results import Library, Results
 from quadnorm.lab.analysis.statistics.summaries import summarize
-from quadnorm.lab.analysis.tables.study_table import native_grid
+from quadnorm.lab.analysis.tables.panel import native_grid
 from quadnorm.lab.analysis.tables.table import Cell, Panel, Table, grid_name
 from quadnorm.lab.report.cards import same_seeds
 from quadnorm.lab.studies import study_names

@@ -21,8 +21,9 @@ from quadnorm.lab.analysis.results import Library, RecordedRun, Results
 from quadnorm.lab.analysis.results import library_of as plain_library
 from quadnorm.lab.analysis.tables.derived import derived_table, table_names
 from quadnorm.lab.analysis.tables.html import csv_template
+from quadnorm.lab.analysis.tables.panel import command
 from quadnorm.lab.analysis.tables.reach import reach_table
-from quadnorm.lab.analysis.tables.study_table import command, table_of
+from quadnorm.lab.analysis.tables.study_table import table_of
 from quadnorm.lab.analysis.tables.table import Table
 from quadnorm.lab.report.cards import cards
 from quadnorm.lab.report.chart import charts

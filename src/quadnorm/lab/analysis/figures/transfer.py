@@ -15,7 +15,7 @@ from quadnorm.lab.analysis.figures.style import FAINT, INK, sheet, style
 from quadnorm.lab.analysis.results import Library, Results, printed_variant
 from quadnorm.lab.analysis.statistics.fits import fit_power, fit_slope, rises
 from quadnorm.lab.analysis.statistics.summaries import degradation_ratio, summarize
-from quadnorm.lab.analysis.tables.study_table import native_grid
+from quadnorm.lab.analysis.tables.panel import native_grid
 from quadnorm.lab.analysis.tables.table import grid_name
 from quadnorm.lab.studies.study import Variant
 

@@ -14,7 +14,7 @@ from quadnorm.lab.analysis.comparisons import budget, runs_at
 from quadnorm.lab.analysis.results import Library, Seeds, printed_variant
 from quadnorm.lab.analysis.statistics.samples import common
 from quadnorm.lab.analysis.statistics.summaries import summarize
-from quadnorm.lab.analysis.tables.study_table import BASELINE, native_grid
+from quadnorm.lab.analysis.tables.panel import BASELINE, native_grid
 
 P = ParamSpec("P")
 TOO_FAR = 2.0  # if LayerNorm's native error is this many times the printed one, the models have not learned enough

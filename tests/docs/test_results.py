@@ -5,6 +5,9 @@ import shutil
 
 import pytest
 
+from quadnorm.lab.analysis.claims.ledger import CLAIMS
+from quadnorm.lab.analysis.claims.reasons import REASONS
+from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, PARTLY, judge_all
 from quadnorm.lab.analysis.results import Library
 from quadnorm.lab.report.markdown import results_page, update_readme
 from quadnorm.lab.studies.pack import unpack
@@ -26,6 +29,12 @@ def test_the_head_table_of_the_readme(library, tmp_path):
     shutil.copy(ROOT / "README.md", tmp_path)
     update_readme(tmp_path / "README.md", library)
     assert (tmp_path / "README.md").read_text() == (ROOT / "README.md").read_text(), RENEW
+
+
+def test_every_verdict_short_of_reproduced_has_a_likely_reason(library):
+    short = [j for j in judge_all(library) if j.verdict in (PARTLY, CONTRADICTED)]
+    assert [j.claim.name for j in short if not j.likely_reason] == []
+    assert set(REASONS) <= {claim.name for claim in CLAIMS}
 
 
 COPY = "this page quotes docs/results.md (anchored-crossres), which has other means now: copy them"

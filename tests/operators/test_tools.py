@@ -38,7 +38,7 @@ def trained_alike(model, other, sizes=(8, 11)):
     ("name", "options"),
     [
         ("fno", {}),
-        ("hermitian", {"norm": "anchored:8", "measure": Anchored(8)}),
+        pytest.param("hermitian", {"norm": "anchored:8", "measure": Anchored(8)}, marks=pytest.mark.slow),
         ("galerkin", {"norm": "anchored:8", "measure": Anchored(8)}),
         ("transolver", {"norm": "quad", "measure": "trapezoid"}),
     ],

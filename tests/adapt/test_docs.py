@@ -1,6 +1,7 @@
 """The page's code runs, once its names are public."""
 
 import importlib.util
+import math
 import re
 
 import pytest
@@ -65,6 +66,34 @@ def test_the_comparison_says_what_the_page_says():
     assert anchored[kinks] < native[kinks] / 1.5
     assert errors[asked][4] < errors[asked][3] / 1.5  # extended, and interpolated
     assert anchored[points] < min(native[points], trained[points])
+
+
+def test_the_coordinates_leak_and_not_the_norm():
+    """The puzzle's claim with random weights, at 32² and 64², on a smooth periodic field."""
+    puzzle = example("crop_puzzle")
+
+    def field(n):
+        r = 2 * math.pi * torch.arange(n) / n
+        return (torch.sin(r)[:, None] * torch.cos(2 * r + 1))[None, None]
+
+    leaks = {}
+    for coordinates in ("linspace", "none", "closed"):
+        torch.manual_seed(0)
+        model = puzzle.Net(True, coordinates, width=6, modes=4)
+        with torch.no_grad():
+            leaks[coordinates] = float(puzzle.error(model(field(64))[..., ::2, ::2], model(field(32))))
+    assert leaks["linspace"] > 100 * max(leaks["none"], leaks["closed"]), leaks
+
+
+def test_the_training_measure_of_a_cloud(monkeypatch):
+    """Sums over new points, weighed, are sums over the training points where fields are linear."""
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    points = example("zoo_points")
+    home, new = torch.rand(2, 60, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    new = torch.cat([new, torch.cartesian_prod(*[torch.arange(2.0, dtype=torch.float64)] * 2)])
+    weights = points.training_measure(home, new).double()
+    assert torch.allclose(weights @ new, home.sum(0), rtol=1e-5)
+    assert weights.sum() == pytest.approx(60, rel=1e-5)
 
 
 @pytest.mark.slow

@@ -32,6 +32,7 @@ CASES = {
     "norms, no coordinates": (True, "none"),
     "norms, coordinates sin 2πr, cos 2πr": (True, "closed"),
 }
+RANDOM = ", random weights"
 Errors = dict[str, dict[str, list[float]]]  # by way, by what was measured after which step: one for each grid
 
 
@@ -158,55 +159,77 @@ def main() -> None:
     results: dict[str, list[Errors]] = json.loads(options.results.read_text()) if options.results.exists() else {}
     x, y = pairs()
     tests, scale = rollouts(), x.std()
-    for seed in range(options.seeds):
-        for name, case in CASES.items():
-            if len(results.setdefault(name, [])) == seed:
-                results[name].append(measure(train(*case, seed, x / scale, y / scale), scale, tests))
-                options.results.write_text(json.dumps(results, indent=1) + "\n")
-                print(name, seed, results[name][-1], flush=True)
+
+    def random(case: tuple[bool, str], seed: int) -> Errors:
+        torch.manual_seed(seed)
+        return measure(Net(*case).eval(), scale, {1: tests[1]})
+
+    def fitted(case: tuple[bool, str], seed: int) -> Errors:
+        return measure(train(*case, seed, x / scale, y / scale), scale, tests)
+
+    for more, run in ((RANDOM, random), ("", fitted)):
+        for seed in range(options.seeds):
+            for name, case in CASES.items():
+                if len(results.setdefault(name + more, [])) == seed:
+                    results[name + more].append(run(case, seed))
+                    options.results.write_text(json.dumps(results, indent=1) + "\n")
+                    print(name + more, seed, results[name + more][-1], flush=True)
+    print(f"\nrandom weights, one step\n{table(results, 1, RANDOM)}")
     for steps in STEPS:
-        print(f"\nafter {steps} steps\n{table(results, steps)}")
+        print(f"\ntrained, after {steps} steps\n{table(results, steps)}")
     if options.figure:
         draw(results, options.figure)
 
 
-def table(results: dict[str, list[Errors]], steps: int = STEPS[-1]) -> str:
+def table(results: dict[str, list[Errors]], steps: int, more: str = "") -> str:
     """Markdown: errors and drifts after the steps, means over the seeds and the range that they span."""
-    heads = [*(f"error at {n}²" for n in GRIDS), *(f"drift at {n}²" for n in GRIDS[1:])]
+    grids = [] if more else [f"error at {n}²" for n in GRIDS]
+    heads = [*grids, *(f"drift at {n}²" for n in GRIDS[1:])]
     lines = ["| model | way | " + " | ".join(heads) + " |", "|---|---|" + "---|" * len(heads)]
-    for name, runs in results.items():
+    for name in CASES:
+        runs = results[name + more]
         for way in runs[0]:
-            rows = [[*run[way][f"error {steps}"], *run[way][f"drift {steps}"][1:]] for run in runs]
-            cells = [f"{mean(c):.2f} ({min(c):.2f}–{max(c):.2f})" for c in zip(*rows, strict=True)]
+            errors, drifts = ([run[way][f"{what} {steps}"] for run in runs] for what in ("error", "drift"))
+            cells = [f"{mean(c):.2f} ({min(c):.2f}–{max(c):.2f})" for c in zip(*errors, strict=True) if grids]
+            cells += [f"{mean(c):.1g} ({min(c):.1g}–{max(c):.1g})" for c in list(zip(*drifts, strict=True))[1:]]
             lines.append(f"| {name} | {way} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
+def growth(errors: list[float]) -> list[float]:
+    """By how much of its value at 64² the error grows on the other grids, in %."""
+    return [100 * (e / errors[0] - 1) for e in errors[1:]]
+
+
 def draw(results: dict[str, list[Errors]], file: Path) -> None:
-    """What the test grid adds to the roll-out: means, and bars from the least to the greatest seed."""
+    """What the test grid adds: means, and bars from the least to the greatest seed."""
     import matplotlib.pyplot as plt
 
-    figure, panels = plt.subplots(1, 2, figsize=(8.4, 3.6), layout="constrained")
-    for axes, what in zip(panels, ("error", "drift"), strict=True):
-        grids = GRIDS if what == "error" else GRIDS[1:]
-        for k, (name, runs) in enumerate(results.items()):
+    figure, panels = plt.subplots(1, 3, figsize=(10.5, 4.2), layout="constrained")
+    drift, last = "change of the output at the 64² nodes, %", STEPS[-1]
+    kinds = (
+        (RANDOM, "drift 1", f"random weights, one step\n{drift}"),
+        ("", f"drift {last}", f"trained, {last} steps\n{drift}"),
+        ("", f"error {last}", f"trained, {last} steps\ngrowth of the error, % of that at 64²"),
+    )
+    for axes, (more, what, title) in zip(panels, kinds, strict=True):
+        part = growth if what.startswith("error") else lambda values: values[1:]
+        for k, name in enumerate(CASES):
             for way, line, face in (("as it is", "-", f"C{k}"), ("extended", ":", "white")):
-                columns = list(zip(*(run[way][f"{what} {STEPS[-1]}"][-len(grids) :] for run in runs), strict=True))
+                columns = list(zip(*(part(run[way][what]) for run in results[name + more]), strict=True))
                 middle = [mean(c) for c in columns]
                 below = [m - min(c) for m, c in zip(middle, columns, strict=True)]
                 above = [max(c) - m for m, c in zip(middle, columns, strict=True)]
-                at = [n * 1.04 ** (k - 1.5) for n in grids]
+                at = [n * 1.05 ** (k - 1.5) for n in GRIDS[1:]]
                 style = {"color": f"C{k}", "ls": line, "marker": "osD^"[k], "mfc": face, "ms": 5, "capsize": 2}
                 axes.errorbar(at, middle, [below, above], label=name if face != "white" else None, **style)
-        axes.set(xscale="log", xlabel="test grid", yscale="linear" if what == "error" else "log")
-        axes.set_xticks(grids, [f"{n}²" for n in grids])
+        axes.set(xscale="log", xlabel="test grid", yscale="linear" if part is growth else "log")
+        axes.set_title(title, fontsize=10)
+        axes.set_xticks(GRIDS[1:], [f"{n}²" for n in GRIDS[1:]])
         axes.tick_params(which="minor", bottom=False, labelbottom=False)
-    panels[0].set(ylabel=f"relative L² error after {STEPS[-1]} steps, %", ylim=(0, None))
-    panels[1].set(ylabel="change of the output at the 64² nodes, %")
+    handles, names = panels[0].get_legend_handles_labels()
     title = "solid: as it is; dotted, open: extended"
-    figure.legend(
-        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, title=title
-    )
+    figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False, title=title)
     figure.savefig(file)
 
 

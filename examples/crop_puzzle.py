@@ -18,8 +18,8 @@ from pathlib import Path
 from statistics import mean
 
 import torch
+from crop_fno import Net
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 import quadnorm as qn
 from quadnorm.problems import Problem, problem
@@ -34,63 +34,6 @@ CASES = {
 }
 RANDOM = ", random weights"
 Errors = dict[str, dict[str, list[float]]]  # by way, by what was measured after which step: one for each grid
-
-
-class Spectral(nn.Module):
-    """The two-corner spectral convolution."""
-
-    def __init__(self, channels: int, modes: int) -> None:
-        super().__init__()
-        self.modes = modes
-        shape = (channels, channels, modes, modes)
-        self.low, self.high = (nn.Parameter(torch.rand(shape, dtype=torch.cfloat) / channels**2) for _ in range(2))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, C, n, n) → (B, C, n, n)."""
-        m, spectrum = self.modes, torch.fft.rfft2(x)
-        out = torch.zeros_like(spectrum)
-        out[:, :, :m, :m] = torch.einsum("bixy,ioxy->boxy", spectrum[:, :, :m, :m], self.low)
-        out[:, :, -m:, :m] = torch.einsum("bixy,ioxy->boxy", spectrum[:, :, -m:, :m], self.high)
-        return torch.fft.irfft2(out, s=x.shape[-2:])
-
-
-def perceptron(inside: int, hidden: int, out: int) -> nn.Module:
-    """Two layers on single samples."""
-    return nn.Sequential(nn.Conv2d(inside, hidden, 1), nn.GELU(), nn.Conv2d(hidden, out, 1))
-
-
-class Net(nn.Module):
-    """v ← gelu(MLP(norm(spectral(norm(v)))) + skip(v)), four times; ``coordinates``: linspace, closed or none."""
-
-    def __init__(self, norm: bool, coordinates: str, width: int = 12, modes: int = 10) -> None:
-        super().__init__()
-        self.coordinates = coordinates
-        self.lift = nn.Conv2d(1 + {"linspace": 2, "closed": 4, "none": 0}[coordinates], width, 1)
-        self.spectral = nn.ModuleList(Spectral(width, modes) for _ in range(4))
-        self.mlp = nn.ModuleList(perceptron(width, width, width) for _ in range(4))
-        self.skip = nn.ModuleList(nn.Conv2d(width, width, 1) for _ in range(4))
-        self.norm = nn.InstanceNorm2d(width) if norm else nn.Identity()
-        self.head = perceptron(width, 4 * width, 1)
-
-    def axis(self, n: int) -> Tensor:
-        """The coordinates along one axis, (1, n) or (2, n)."""
-        if self.coordinates == "linspace":
-            return torch.linspace(0, 1, n)[None]
-        turns = 2 * torch.pi * torch.arange(n) / n
-        return torch.stack([turns.sin(), turns.cos()])
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, 1, n, m) → (B, 1, n, m)."""
-        n, m = x.shape[-2:]
-        if self.coordinates != "none":
-            rows, columns = (self.axis(k) for k in (n, m))
-            fields = torch.cat([rows[:, :, None].expand(-1, n, m), columns[:, None].expand(-1, n, m)])
-            x = torch.cat([x, fields[None].expand(x.shape[0], -1, -1, -1)], 1)
-        v = self.lift(x)
-        for spectral, mlp, skip in zip(self.spectral, self.mlp, self.skip, strict=True):
-            v = F.gelu(mlp(self.norm(spectral(self.norm(v)))) + skip(v))
-        y: Tensor = self.head(v)
-        return y
 
 
 def error(y: Tensor, truth: Tensor) -> Tensor:

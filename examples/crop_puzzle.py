@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 
@@ -133,10 +134,16 @@ def table(results: dict[str, list[Errors]], steps: int, more: str = "") -> str:
         runs = results[name + more]
         for way in runs[0]:
             errors, drifts = ([run[way][f"{what} {steps}"] for run in runs] for what in ("error", "drift"))
-            cells = [f"{mean(c):.2f} ({min(c):.2f}–{max(c):.2f})" for c in zip(*errors, strict=True) if grids]
-            cells += [f"{mean(c):.1g} ({min(c):.1g}–{max(c):.1g})" for c in list(zip(*drifts, strict=True))[1:]]
+            cells = [spread(c, ".2f") for c in zip(*errors, strict=True) if grids]
+            cells += [spread(c, ".2g") for c in list(zip(*drifts, strict=True))[1:]]
             lines.append(f"| {name} | {way} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def spread(values: Sequence[float], form: str) -> str:
+    """The mean, and the range if there is one."""
+    ends = f" ({min(values):{form}}–{max(values):{form}})" if len(values) > 1 else ""
+    return f"{mean(values):{form}}{ends}"
 
 
 def growth(errors: list[float]) -> list[float]:

@@ -3,6 +3,8 @@
 import doctest
 import re
 import runpy
+import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -43,6 +45,20 @@ def test_links_lead_somewhere(page):
         if anchor:
             heads = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
             assert anchor in map(slug, heads), f"{page.name} links to {link}"
+
+
+def test_what_a_package_index_shows_needs_no_repository(monkeypatch):
+    """It has no relative link and no picture; `make release-check` looks at the wheel itself."""
+    interface = SimpleNamespace(MetadataHookInterface=object)  # hatchling is only there while a package is built
+    monkeypatch.setitem(sys.modules, "hatchling.metadata.plugin.interface", interface)
+    long_description = runpy.run_path(str(ROOT / "hatch_build.py"))["long_description"]
+    text = "See [how](docs/a.md), [a.md](a.md), [b](https://b.org)."
+    assert long_description(text) == "See how (`docs/a.md`), `a.md`, [b](https://b.org)."
+    shown = long_description((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert "existing models (`docs/howto/existing-models.md`)" in shown
+    assert "source distribution" in shown
+    assert "<picture>" not in shown
+    assert not re.search(r"\]\((?![a-z]+:|#)|src(set)?=", shown)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import venv
 import zipfile
 from pathlib import Path
@@ -130,6 +132,11 @@ def build(dist: Path) -> Path:
     assert sum(name.endswith(".toml") for name in names) > 30, "the paper's tables"
     strange = [n for n in names if "__pycache__" in n or not n.startswith("quadnorm")]
     assert not strange, strange
+    (metadata,) = (n for n in names if n.endswith(".dist-info/METADATA"))
+    _, _, description = zipfile.ZipFile(wheel).read(metadata).decode().partition("\n\n")
+    assert "## Install" in description
+    broken = re.findall(r"\]\((?![a-z]+:|#)[^)]*\)|src(?:set)?=\"(?![a-z]+:)[^\"]*\"", description)
+    assert not broken, f"a package index cannot follow {broken}"
     print(f"{wheel.name}: {len(names)} files, {wheel.stat().st_size / 2**10:.0f} KiB")
     return wheel
 
@@ -156,6 +163,7 @@ def install(folder: Path, *what: str) -> None:
 def works(name: str, base: Path, wheel: Path, folder: Path) -> bool:
     """Whether everything of one environment runs; prints what does not."""
     extras, programs, commands, tools = ENVIRONMENTS[name]
+    start = time.monotonic()
     here, desk = folder / f"env-{name}", folder / f"work-{name}"
     for old in (here, desk):
         shutil.rmtree(old, ignore_errors=True)
@@ -181,7 +189,8 @@ def works(name: str, base: Path, wheel: Path, folder: Path) -> bool:
             failed.append(["doctor"])
             print(f"[none] expected one line that names the extra bench, got:\n{done.stdout}{done.stderr}")
     total = len(todo) + (name == "none")
-    print(f"{name:7s} {total - len(failed)} of {total} run", flush=True)
+    seconds = time.monotonic() - start
+    print(f"{name:7s} {total - len(failed)} of {total} run, {seconds:.0f} s with the installation", flush=True)
     return not failed
 
 

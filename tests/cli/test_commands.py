@@ -254,5 +254,8 @@ def test_a_study_from_plan_to_report(tmp_path, monkeypatch, capsys):
     assert run(["study", "run", *choice, "--workers", "1"]) == 0
     assert "1 runs done, 0 were there" in capsys.readouterr().out
     assert run(["study", "show", *choice]) == 0
-    assert run(["report"]) == 0
-    assert (tmp_path / "report.html").stat().st_size > 10_000
+    assert run(["study", "pack", "results", "smoke.tar.xz"]) == 0
+    assert run(["report", "smoke.tar.xz", "--compare", "results"]) == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "Records: <code>smoke.tar.xz</code>" in page  # not the folder that it was unpacked into
+    assert "against <code>results</code>" in page

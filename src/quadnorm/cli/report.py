@@ -1,11 +1,16 @@
 """``quadnorm report``."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quadnorm.cli.terminal import say
+
+if TYPE_CHECKING:
+    from quadnorm.lab.analysis.results import Library
 
 
 def report(
@@ -16,7 +21,8 @@ def report(
         "report.html"
     ),
     compare: Annotated[
-        list[Path] | None, typer.Option(help="Older records, to flag what became worse; may be repeated.")
+        list[Path] | None,
+        typer.Option(help="Older records, folders or packs, to flag what became worse; may be repeated."),
     ] = None,
     files: Annotated[
         Path | None,
@@ -33,12 +39,10 @@ def report(
     """Write one self-contained page from records: tables with the paper's values, figures, claims. Trains nothing."""
     from tempfile import TemporaryDirectory
 
-    from quadnorm.lab.studies.pack import unpack
-
     with TemporaryDirectory() as scratch:  # figures read from it while the page is written
-        given = records or [Path("results")]
-        folders = [unpack(p, Path(scratch) / str(k)) if p.is_file() else p for k, p in enumerate(given)]
-        target = _write(folders, out, compare, files, markdown, readme)
+        library = _library(records or [Path("results")], Path(scratch) / "records")
+        older = _library(compare, Path(scratch) / "older") if compare else None
+        target = _write(library, out, older, files, markdown, readme)
     if show:
         import webbrowser
 
@@ -46,19 +50,29 @@ def report(
             say("no browser could be started here; open the page in one by hand")
 
 
+def _library(given: list[Path], scratch: Path) -> Library:
+    """The records of folders and packed files, which are unpacked into ``scratch`` and keep their own names."""
+    from dataclasses import replace
+
+    from quadnorm.lab.report import library_of
+    from quadnorm.lab.studies.pack import unpack
+
+    folders = [unpack(path, scratch / str(k)) if path.is_file() else path for k, path in enumerate(given)]
+    return replace(library_of(folders), names=tuple(map(str, given)))
+
+
 def _write(
-    folders: list[Path],
+    library: Library,
     out: Path,
-    compare: list[Path] | None,
+    older: Library | None,
     files: Path | None,
     markdown: Path | None,
     readme: Path | None,
 ) -> Path:
     """Write the page and the other outputs that were asked for; returns the page's path."""
-    from quadnorm.lab.report import build_report, library_of
+    from quadnorm.lab.report import build_report
 
-    library = library_of(folders)
-    target = build_report(library, out, compare or None)
+    target = build_report(library, out, older)
     say(target)
     if files is not None:
         from quadnorm.lab.analysis.export import export

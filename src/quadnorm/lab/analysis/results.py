@@ -198,9 +198,13 @@ def printed_variant(study: Study, variant: Variant) -> Variant:
 
 @dataclass
 class Library:
-    """Folders of records, and the catalog's studies in them, each at the largest preset that has results."""
+    """Folders of records, and the catalog's studies in them, each at the largest preset that has results.
+
+    ``names``: what a reader knows the folders by, where that is not their path.
+    """
 
     roots: Sequence[Path]
+    names: Sequence[str] = ()
     memo: dict[Any, Any] = field(default_factory=dict, repr=False)  # a cache for values computed from these records
     _results: dict[tuple[str, str], Results] = field(default_factory=dict, repr=False)
     _files: dict[Path, dict[str, Any] | None] = field(default_factory=dict, repr=False)

@@ -100,7 +100,7 @@ def page(library: Library, other: Library | None = None) -> str:
         .get_template("page.html")
         .render(
             date=datetime.now(UTC).strftime("%Y-%m-%d"),
-            roots=[str(r) for r in library.roots],
+            roots=library.names or [str(r) for r in library.roots],
             counts=counts(library),
             cards=cards(library),
             overview=overview(library),
@@ -151,7 +151,7 @@ def _reach(library: Library) -> Table | None:
 def _changes(library: Library, other: Library) -> dict[str, Any]:
     listed = changes(library, other)
     return {
-        "roots": [str(r) for r in other.roots],
+        "roots": other.names or [str(r) for r in other.roots],
         "counts": [(k, sum(c.kind == k for c in listed)) for k in KINDS],
         "table": changes_table(listed),
     }

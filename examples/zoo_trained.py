@@ -73,10 +73,15 @@ def trained_table(results: dict[str, Any]) -> str:
         runs = [results[key] for key in results if key.startswith(f"trained {name} ")]
         if runs:
             columns = [[r[k] for r in runs if k in r] for k in ("at 33²", *WAYS)]
-            full = [len(c) == len(runs) for c in columns]
-            cells = [
-                f"{mean(c):.2f} ({min(c):.2f}–{max(c):.2f})" if f else "refused"
-                for c, f in zip(columns, full, strict=True)
-            ]
+            cells = [cell(c, len(runs)) for c in columns]
             lines.append(f"| {name} | {len(runs)} | " + " | ".join(cells) + " |")
     return "\n".join(lines) if len(lines) > 2 else "Not run yet."
+
+
+def cell(errors: list[float], runs: int) -> str:
+    """Mean and range, and how many of the trained models the way refused."""
+    refused = f"refused {runs - len(errors)} of {runs}" if len(errors) < runs else ""
+    if not errors:
+        return refused
+    spread = f" ({min(errors):.2f}–{max(errors):.2f})" if len(errors) > 1 else ""
+    return f"{mean(errors):.2f}{spread}" + (f"; {refused}" if refused else "")

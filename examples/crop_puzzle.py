@@ -1,4 +1,4 @@
-"""A puzzle: a norm is blamed for what a coordinate channel does.
+"""A puzzle: is it the norm that makes a model depend on the grid, or its coordinate channel?
 
 The FNO of the CROP repository has InstanceNorm before and after every spectral convolution, is trained on periodic
 Navier–Stokes at 64² to make one step in time, and rolled out; on finer grids its error grows, and less without the
@@ -7,7 +7,7 @@ norms. On a periodic grid counting samples is the integral, so that a norm canno
 
 Small FNOs with norms or none, and with three kinds of coordinates, are trained at 64² and rolled out at 64², 128² and
 256² as they are and extended. ``python examples/crop_puzzle.py --results FILE.json`` keeps what was measured and goes
-on from there; ``--figure FILE.svg`` draws it. About 40 minutes on one core; needs ``pip install 'quadnorm[bench]'``.
+on from there; ``--figure FILE.svg`` draws it. About 20 minutes on one core; needs ``pip install 'quadnorm[bench]'``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from quadnorm.__main__ import sleep_while_waiting
+from quadnorm.__main__ import wait_briefly
 
 SETTINGS = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 
@@ -15,5 +15,5 @@ def test_threads_sleep_unless_the_user_says_otherwise(monkeypatch, own):
         monkeypatch.setenv(name, "active")  # so that monkeypatch puts it back
         if name != own:
             monkeypatch.delenv(name)
-    sleep_while_waiting()
-    assert os.environ.get("OMP_WAIT_POLICY") == {None: "passive", "OMP_WAIT_POLICY": "active"}.get(own)
+    wait_briefly()
+    assert os.environ.get("GOMP_SPINCOUNT") == {None: "2000", "GOMP_SPINCOUNT": "active"}.get(own)

@@ -18,6 +18,7 @@ version = release = _version("quadnorm")
 extensions = [
     "generated",  # docs/_ext: pages made of the command line, the configuration, the problems and the studies
     "mathml",
+    "unbroken",
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
@@ -26,6 +27,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
+smartquotes = False  # it makes a dash of the two hyphens of an option, and quotation marks of f'(x)
 html_theme = "furo"
 html_title = "quadnorm"
 html_static_path = ["_static"]

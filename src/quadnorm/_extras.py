@@ -11,7 +11,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "triton": ("triton",),
     "bench": (
         *("scipy", "h5py", "safetensors", "pydantic", "yaml", "typer", "rich", "pandas", "statsmodels"),
-        *("matplotlib", "jinja2", "tensorboard", "platformdirs", "skfem"),
+        *("matplotlib", "jinja2", "tensorboard", "platformdirs", "skfem", "shapely"),
     ),
     "mesh": ("scipy", "skfem", "shapely"),
     "dist": ("distributed",),

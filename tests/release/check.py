@@ -155,7 +155,8 @@ def make_base(folder: Path, wheel: Path) -> Path:
 def install(folder: Path, *what: str) -> None:
     """Install into an environment with the pinned versions."""
     pins = ["-c", str(ROOT / "constraints.txt")]
-    done = run([folder / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *pins, *what])
+    quick = ["--quiet", "--disable-pip-version-check", "--no-compile"]  # modules are compiled if they are imported
+    done = run([folder / "bin/python", "-m", "pip", "install", *quick, *pins, *what])
     if done.returncode:
         sys.exit(f"cannot install {' '.join(what)}:\n{done.stderr}")
 

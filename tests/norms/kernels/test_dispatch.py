@@ -201,3 +201,19 @@ def test_the_way_to_the_kernel_is_short():
         sys.setprofile(None)
     assert 5 <= len(passed) <= 10, sorted(name for _, name in passed)
     assert len({file for file, _ in passed}) <= 5
+
+
+@pytest.mark.parametrize("name", ["auto", "torch"])
+def test_numbers_whose_sign_is_a_flag(name):
+    """The imaginary part of a conjugate: PyTorch keeps the sign apart, and what lies in memory has the other one."""
+    flagged = torch.randn(2, 3, 5, dtype=torch.complex64).conj().imag.requires_grad_()
+    plain = flagged.detach().resolve_neg().contiguous().requires_grad_()
+    assert flagged.is_neg()
+    assert not plain.is_neg()
+    layer = QuadNorm(3, mode="instance")
+    with dispatch.use_kernel(name):
+        torch.testing.assert_close(layer(flagged), layer(plain))
+        g = torch.randn(2, 3, 5)
+        for t in (plain, flagged):
+            layer(t).backward(torch._neg_view(-g))
+        torch.testing.assert_close(flagged.grad, plain.grad)

@@ -1,6 +1,6 @@
 """The kernel in torch operations, for every device: blocks in the cache instead of temporaries as large as x.
 
-x, g and the outputs are contiguous (B, C, N) in float32 or float64, w is (1 or B, N). Statistics are one tensor
+x, g and the outputs are contiguous (B, C, *spatial) in float32 or float64, w is (1 or B, N). Statistics are one tensor
 (3, B, G) with the high and low part of the mean and the reciprocal standard deviation. No value is read back to the
 host, except on a CPU, where reading is free.
 """
@@ -16,12 +16,15 @@ from quadnorm.norms.kernels.inputs import Inputs, weights_gradient
 
 def forward(given: Inputs, y: Tensor, stats: Tensor) -> None:
     """Write y and the statistics."""
+    given = given.flat()
     x, w, weight, bias, groups, eps, centre, _ = given
+    y = y.view(x.shape)
+    on_cpu = x.is_cpu and x.numel() > 0
+    if on_cpu and native.forward(given, y, stats):
+        return
     with full_precision(x):
-        on_cpu = x.device.type == "cpu" and x.numel() > 0
-        moderate = native.statistics(x, w, groups, eps, centre, y) if on_cpu else None
-        stats.copy_(statistics(x, w, groups, eps, centre, y) if moderate is None else moderate)
-        if moderate is not None or (on_cpu and native.is_moderate(stats, eps)):
+        stats.copy_(statistics(x, w, groups, eps, centre, y))
+        if on_cpu and native.is_moderate(stats, eps):
             native.output(x, weight, bias, y, stats)
             return
         R, D, N = x.shape[0] * groups, x.shape[1] // groups, x.shape[2]
@@ -36,11 +39,13 @@ def forward(given: Inputs, y: Tensor, stats: Tensor) -> None:
 
 def backward(given: Inputs, g: Tensor, stats: Tensor, dx: Tensor, sums: Tensor, wrt_w: bool) -> Tensor | None:
     """Write the gradient for the input, and Σ g and Σ g·ŷ over the samples (2, B, C); return w's if asked for."""
+    given = given.flat()
     x, w, weight, _, _, eps, centre, _ = given
-    with full_precision(x):
-        if x.device.type == "cpu" and x.numel() > 0 and native.is_moderate(stats, eps):
-            native.gradient(g, x, w, weight, stats, centre, dx, sums)
-        else:
+    g, dx = g.view(x.shape), dx.view(x.shape)
+    if x.is_cpu and x.numel() > 0 and native.is_moderate(stats, eps):
+        native.gradient(g, x, w, weight, stats, centre, dx, sums)
+    else:
+        with full_precision(x):
             _gradient(given, g, stats, dx, sums)
     return weights_gradient(given, stats, sums) if wrt_w else None
 
@@ -70,7 +75,8 @@ def _gradient(given: Inputs, g: Tensor, stats: Tensor, dx: Tensor, sums: Tensor)
 def statistics(x: Tensor, w: Tensor, groups: int, eps: float, centre: bool, space: Tensor) -> Tensor:
     """High and low part of the mean, and rstd, of each group of x (B, C, N): (3, B, G); ``space`` is written to."""
     if not centre:
-        square = native.raw_moments(x, w, groups, False, space)[1]
+        D = x.shape[1] // groups
+        square = torch.matmul(torch.mul(x, x, out=space), w.unsqueeze(2)).view(x.shape[0], groups, D).mean(2)
         zero = torch.zeros_like(square)
         return torch.stack([zero, zero, torch.rsqrt(square + eps)])
     high = _sample(torch.unflatten(x, 1, (groups, -1)), w)  # (B, G)
@@ -110,7 +116,8 @@ def _about(x: Tensor, w: Tensor, centre: Tensor, space: Tensor) -> tuple[Tensor,
         torch.sub(xs[b, c, i], centres[b, c, None], out=d)
         moments[0, b, c].addmv_(d, w[b, i])
         moments[1, b, c].addmv_(d.mul_(d), w[b, i])
-    first, second = native.means_of_groups(moments, w, (B, centre.shape[1], D))
+    mass = w.sum(1, keepdim=True).clamp_min_(torch.finfo(w.dtype).tiny)
+    first, second = (moments / mass).view(2, B, centre.shape[1], D).mean(3)
     return first, (second - first.square()).clamp_min(0)
 
 

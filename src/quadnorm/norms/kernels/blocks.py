@@ -1,6 +1,7 @@
 """Cutting a tensor into blocks that stay in the cache of a CPU; other devices take everything at once."""
 
 from collections.abc import Iterator
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -8,11 +9,17 @@ from torch import Tensor
 BLOCK = 2**17  # numbers per thread, half a MiB of float32: a block and its buffer fit a common L2 cache
 SMALL = 2**20  # numbers that are one block: they fit the last cache, and calls would cost more than the cache gives
 
+RUN = 8192  # samples that are added one after the other in the input's precision
+
+
+def is_one_block(x: Tensor) -> bool:
+    """Whether x is not cut."""
+    return not x.is_cpu or x.numel() <= SMALL
+
 
 def limit(x: Tensor) -> int:
     """Numbers in a block."""
-    whole = x.device.type != "cpu" or x.numel() <= SMALL
-    return max(x.numel(), 1) if whole else BLOCK * torch.get_num_threads()
+    return max(x.numel(), 1) if is_one_block(x) else BLOCK * torch.get_num_threads()
 
 
 def row_blocks(x: Tensor) -> Iterator[tuple[slice, slice, slice]]:
@@ -39,3 +46,14 @@ def channel_blocks(x: Tensor, space: Tensor) -> Iterator[tuple[int, slice, slice
             for i in range(0, N, samples):
                 k, n = min(channels, K - c), min(samples, N - i)
                 yield r, slice(c, c + k), slice(i, i + n), buffer[: k * n].view(k, n)
+
+
+@cache
+def pieces(N: int) -> int:
+    """Into how many equal pieces N samples are cut for summation: about N/8192, or 1 if no such number divides N.
+
+    >>> pieces(64 * 64), pieces(512 * 512), pieces(129 * 129), pieces(10007)
+    (1, 32, 3, 1)
+    """
+    fewest = -(-N // RUN)
+    return next((R for R in range(fewest, 16 * fewest) if N % R == 0), 1)

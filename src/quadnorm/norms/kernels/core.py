@@ -44,7 +44,8 @@ def normalize(
     if not is_plain(x, w, weight, bias):
         return formula.forward(x, w, weight, bias, groups, eps, centre)
     if torch.is_grad_enabled():
-        y: Tensor = Normalize.apply(x, w, weight, bias, groups, eps, centre, holes)  # type: ignore[no-untyped-call]
+        options = groups, eps, centre, holes
+        y: Tensor = Normalize.apply(x, w, weight, bias, options)  # type: ignore[no-untyped-call]
         return y
     return dispatch.forward(Inputs(x, w, weight, bias, groups, eps, centre, holes))[0]
 
@@ -54,9 +55,9 @@ class Normalize(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *given: Any) -> Tensor:
-        """The fields of :class:`Inputs`, one by one: PyTorch looks for tensors among the arguments, not inside them."""
-        x, w, weight, bias, *ctx.options = given
-        y, stats = dispatch.forward(Inputs(*given))
+        """The tensors of :class:`Inputs`, one by one (PyTorch looks for none inside others), and the other fields."""
+        x, w, weight, bias, ctx.options = given
+        y, stats = dispatch.forward(Inputs(x, w, weight, bias, *ctx.options))
         ctx.save_for_backward(x, w, weight, stats)
         ctx.has_bias = bias is not None
         return y
@@ -71,8 +72,8 @@ class Normalize(torch.autograd.Function):
             dx, dweight, dbias, dw = _backward_by_formula(grads[0], given, wrt_w)
         else:
             dx, sums, dw = dispatch.backward(given, grads[0], stats, wrt_w)
-            dbias, dweight = sums.sum(1)
-        return dx, dw, dweight if weight is not None else None, dbias if ctx.has_bias else None, *(None,) * 4
+            dbias, dweight = sums.unbind()
+        return dx, dw, dweight if weight is not None else None, dbias if ctx.has_bias else None, None
 
 
 def _backward_by_formula(g: Tensor, given: Inputs, wrt_w: bool) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:

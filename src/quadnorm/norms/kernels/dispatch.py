@@ -34,7 +34,12 @@ _forced: list[str] = []
 
 def requested() -> str:
     """The kernel that was asked for: ``auto``, ``numba``, ``torch`` or ``triton``."""
-    name = _forced[-1] if _forced else os.environ.get("QUADNORM_KERNEL", "auto").strip().lower() or "auto"
+    if _forced:
+        return _forced[-1]
+    return _checked(os.environ.get("QUADNORM_KERNEL", "auto").strip().lower() or "auto")
+
+
+def _checked(name: str) -> str:
     if name not in KERNELS:
         raise ValueError(unknown("kernel in QUADNORM_KERNEL", name, KERNELS))
     if name in EXTRAS and find_spec(name) is None:
@@ -51,9 +56,8 @@ def use_kernel(name: str) -> Iterator[None]:
     ...     requested()
     'torch'
     """
-    _forced.append(name)
+    _forced.append(_checked(name))
     try:
-        requested()
         yield
     finally:
         _forced.pop()
@@ -61,16 +65,15 @@ def use_kernel(name: str) -> Iterator[None]:
 
 def triton_serves(x: Tensor) -> bool:
     """Whether x goes to the Triton kernel: float32 or shorter on a GPU, or on the CPU if asked for and interpreted."""
-    if x.device.type == "cpu" and not _forced and "QUADNORM_KERNEL" not in os.environ:
-        return False
     return choice.serves(x, requested())
 
 
 def numba_serves(x: Tensor) -> bool:
     """Whether x goes to the numba kernel: float32 or float64 on the CPU, and the kernel is there and may run."""
-    if x.device.type != "cpu" or x.dtype not in NUMBA or x.numel() == 0:
+    if not x.is_cpu or x.dtype not in NUMBA or not x.numel():
         return False
-    if (_forced or "QUADNORM_KERNEL" in os.environ) and requested() == "torch":
+    name = requested()
+    if name == "torch" or (name == "triton" and choice.serves(x, name)):
         return False
     return numba_kernel() is not None
 
@@ -114,41 +117,62 @@ if hasattr(os, "register_at_fork"):
 def forward(given: Inputs) -> tuple[Tensor, Tensor]:
     """Output like x (B, C, *spatial), and the statistics (3, B, G): high and low part of the mean, and rstd."""
     x = given.x
-    if x.dtype in HALF and not triton_serves(x):  # the float32 result, rounded: to the last bit, whatever the kernel
-        y, stats = forward(given._replace(x=x.float()))
-        return y.to(x.dtype), stats
-    flat, y = _prepared(given)
-    stats = torch.empty(3, x.shape[0], given.groups, dtype=flat.w.dtype, device=x.device)
-    _kernel(flat.x).forward(flat, y.view(flat.x.shape), stats)
-    return y if x.is_contiguous() else y.contiguous(memory_format=memory_format(x)), stats
+    kernel = _kernel(given)
+    if kernel is not None:
+        y, stats = _result(x), given.w.new_empty((3, x.shape[0], given.groups))
+        kernel.forward(given, y, stats)
+        return y, stats
+    y, stats = forward(_put_in_order(given))
+    return y.to(x.dtype).contiguous(memory_format=memory_format(x)), stats
 
 
 def backward(given: Inputs, g: Tensor, stats: Tensor, wrt_w: bool = False) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Gradient like x, Σ g and Σ g·ŷ over the samples, (2, B, C), and the weights' gradient if asked for."""
+    """Gradient like x, Σ g and Σ g·ŷ over samples and batch, (2, C), and the weights' gradient if asked for."""
     x = given.x
-    if x.dtype in HALF and not triton_serves(x):
-        dx, sums, dw = backward(given._replace(x=x.float()), g.float(), stats, wrt_w)
-        return dx.to(x.dtype), sums, dw
-    flat, dx = _prepared(given)
-    sums = torch.empty(2, *x.shape[:2], dtype=flat.w.dtype, device=x.device)
-    flat_g, flat_dx = g.detach().contiguous().view(flat.x.shape), dx.view(flat.x.shape)
-    dw = _kernel(flat.x).backward(flat, flat_g, stats, flat_dx, sums, wrt_w)
-    return dx if x.is_contiguous() else dx.contiguous(memory_format=memory_format(x)), sums, dw
+    kernel = _kernel(given)
+    if kernel is not None:
+        if not g.is_contiguous() or g.is_neg():
+            g = g.resolve_neg().contiguous()
+        dx, sums = _result(x), given.w.new_empty((2, *x.shape[:2]))
+        dw = kernel.backward(given, g, stats, dx, sums, wrt_w)
+        return dx, sums.sum(1), dw
+    given = _put_in_order(given)
+    dx, sums, dw = backward(given, g.to(given.x.dtype), stats, wrt_w)
+    return dx.to(x.dtype).contiguous(memory_format=memory_format(x)), sums, dw
 
 
-def _kernel(x: Tensor) -> Any:
-    if x.device.type == "cpu" and not _forced and "QUADNORM_KERNEL" not in os.environ:  # nearly always: ask no more
-        return (numba_kernel() if x.dtype in NUMBA and x.numel() else None) or blocked
-    return choice.kernel() if triton_serves(x) else numba_kernel() if numba_serves(x) else blocked
+def _kernel(given: Inputs) -> Any:
+    """The kernel that serves these inputs as they are; None if they must be put in order first.
 
-
-def _prepared(given: Inputs) -> tuple[Inputs, Tensor]:
-    """The same call with x contiguous, as (B, C, N), and memory for a result in the shape of x.
-
-    The result itself must not be a view: autograd forbids operations in place on a view that a function returns.
+    Numbers must lie in memory one after the other, with their own sign, and all but x be of one type.
     """
-    x, w = given.x.detach().contiguous(), given.w.detach()
+    x, w = given.x, given.w
+    dtype = w.dtype
+    if not x.is_contiguous() or x.is_neg():
+        return None
+    for t in given[1:4]:
+        if t is not None and (t.dtype != dtype or not t.is_contiguous() or t.is_neg()):
+            return None
+    auto = not _forced and "QUADNORM_KERNEL" not in os.environ  # nearly always
+    if not (auto and x.is_cpu) and triton_serves(x):
+        return choice.kernel()
+    if x.dtype != dtype:  # half precision: the float32 result, rounded, to the last bit, whatever the kernel
+        return None
+    return (numba_kernel() if auto and x.is_cpu and x.numel() else numba_serves(x) and numba_kernel()) or blocked
+
+
+def _put_in_order(given: Inputs) -> Inputs:
+    x, w = given.x.detach().resolve_neg().contiguous(), given.w.detach().resolve_neg().contiguous()
+    weight, bias = (None if t is None else t.detach().to(w.dtype).resolve_neg().contiguous() for t in given[2:4])
+    return Inputs(x if triton_serves(x) else x.to(w.dtype), w, weight, bias, *given[4:])
+
+
+def _result(x: Tensor) -> Tensor:
+    """Memory for a result in the shape of x, contiguous.
+
+    It must not be a view: autograd forbids operations in place on a view that a function returns.
+    """
     result = torch.empty_like(x)
     if result.nbytes >= memory.LARGE:
         memory.ask_for_huge_pages(result)
-    return given._replace(x=x.view(*x.shape[:2], w.shape[1]), w=w), result
+    return result

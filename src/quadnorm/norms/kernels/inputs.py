@@ -16,7 +16,7 @@ class Inputs(NamedTuple):
     """One call of the weighted norm: y = γ·(x − μ)·rstd + β, with the moments of ``groups`` groups under w."""
 
     x: Tensor
-    """(B, C, N), contiguous."""
+    """(B, C, *spatial); contiguous for the kernels."""
     w: Tensor
     """(1 or B, N), in the statistics' dtype; rows sum to 1."""
     weight: Tensor | None = None
@@ -30,13 +30,18 @@ class Inputs(NamedTuple):
     holes: bool = False
     """Whether the kernel must read fill values at samples of weight 0 as 0; only Triton's can."""
 
+    def flat(self) -> Inputs:
+        """The same with x, contiguous, as (B, C, N)."""
+        x = self.x
+        return self if x.ndim == 3 else self._replace(x=x.view(*x.shape[:2], self.w.shape[1]))
+
 
 def weights_gradient(given: Inputs, stats: Tensor, sums: Tensor) -> Tensor:
     """The weights' gradient of :func:`quadnorm.norms.kernels.formula.backward`, entry by entry, for kernels without it.
 
     ``sums``: Σ g and Σ g·ŷ over the samples, (2, B, C).
     """
-    x, w, weight = given.x, given.w, given.weight
+    x, w, weight = given.flat()[:3]
     B, C, N = x.shape
     G = stats.shape[2]
     dw = torch.zeros(B, N, dtype=w.dtype, device=w.device)

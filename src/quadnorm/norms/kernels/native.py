@@ -1,89 +1,96 @@
 """The torch kernel's short way on a CPU, where the mean is of the size of the standard deviation.
 
 It is, inside most networks. Then a·x + b loses nothing against (x − μ)·rstd, and the raw moments Σ w x and Σ w x² lose
-nothing against moments about a pivot. PyTorch's batch-norm kernels, given the statistics, write the output in one sweep
-and make both sums of the backward in another.
+nothing against moments about a pivot. PyTorch's batch-norm kernels make two sums in one sweep, and write a·x + b in
+another. What is left, a few numbers per channel, is numpy's: there are two dozen small operations, and PyTorch's cost
+several times as much. None of these operations is changed by autocast.
 
 x, g and the outputs are contiguous (B, C, N), in float32 or float64, w is (1 or B, N), statistics are (3, B, G).
 """
 
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor
 
-from quadnorm.norms.kernels.blocks import channel_blocks, row_blocks
+from quadnorm.norms.kernels.blocks import channel_blocks, is_one_block, pieces, row_blocks
+from quadnorm.norms.kernels.inputs import Inputs
 
 # |mean| over standard deviation up to which raw moments serve, whose error grows by its square, and a·x + b, where it
 # grows by the factor itself.
 RAW, AFFINE = 4, 16
 
+Array = np.ndarray[Any, Any]
+_quiet = np.errstate(all="ignore")  # infinities and NaN mean what they say
 
-def statistics(x: Tensor, w: Tensor, groups: int, eps: float, centre: bool, space: Tensor) -> Tensor | None:
-    """High and low part of the mean, and rstd, (3, B, G); None if the mean is too far from 0 for raw moments.
 
-    ``space``, as large as x, is written to.
-    """
-    first, second = raw_moments(x, w, groups, centre, space)
-    squared = first.square()
-    variance = second - squared
+@_quiet
+def forward(given: Inputs, y: Tensor, stats: Tensor) -> bool:
+    """Write y and the statistics; False if a mean is too far from 0, and then y is only written over."""
+    x, w, weight, bias, groups, eps, centre, _ = given
+    B, C, _ = x.shape
+    first, second = raw_moments(x, w, y)
+    if groups < C:
+        first, second = first.reshape(B, groups, -1).mean(2), second.reshape(B, groups, -1).mean(2)
     if centre:
-        moderate = (squared <= RAW**2 * variance).logical_and_(variance >= 2e-3 * eps)
-        if not bool(moderate.all()) and not bool(moderate.logical_or_(second == 0).all()):
-            return None
-    return torch.stack([first, torch.zeros_like(first), torch.rsqrt(variance + eps)])
+        squared = first * first
+        variance = second - squared
+        least = np.maximum(squared * RAW**-2, 2e-3 * eps)
+        if not (variance >= least).all() and not ((variance >= least) | (second == 0)).all():
+            return False
+    else:
+        first, variance = np.zeros_like(first), second
+    high, low, rstd = stats.numpy()
+    high[:], low[:], rstd[:] = first, 0, 1 / np.sqrt(variance + eps)
+    _write(x, weight, bias, y, high, rstd)
+    return True
 
 
+@_quiet
 def is_moderate(stats: Tensor, eps: float) -> bool:
     """Whether :func:`output` and :func:`gradient` serve for these statistics."""
-    mean, rstd = stats[0], stats[2]
-    variance = rstd.square().reciprocal() - eps
+    mean, _, rstd = stats.numpy()
+    variance = 1 / (rstd * rstd) - eps
     # A constant field must give exactly β, and its variance, recovered from rstd, is only nearly 0.
-    return bool(((mean == 0) | ((mean.square() <= AFFINE**2 * variance) & (variance >= 1e-3 * eps))).all())
+    enough = variance >= np.maximum(mean * mean * AFFINE**-2, 1e-3 * eps)
+    return bool(enough.all() or (enough | (mean == 0)).all())
 
 
-def raw_moments(x: Tensor, w: Tensor, groups: int, centre: bool, space: Tensor) -> tuple[Tensor, Tensor]:
-    """Σ w·x (zero without ``centre``) and Σ w·x² of each group, (B, G) each. Matrix products run at memory speed."""
+def raw_moments(x: Tensor, w: Tensor, space: Tensor) -> tuple[Array, Array]:
+    """Σ w·x and Σ w·x² of each channel, (B, C) each; ``space``, as large as x, is written to."""
     B, C, N = x.shape
+    if is_one_block(x):
+        product = torch.mul(x, w if w.shape[0] == 1 else w[:, None], out=space)
+        first, second = _sums(product, x, None)
+        return first.reshape(B, C), second.reshape(B, C)
     xs = x.view(1, B * C, N) if w.shape[0] == 1 else x
-    moments = torch.zeros(2, *xs.shape[:2], dtype=x.dtype, device=x.device)
-    for b, c, i, square in channel_blocks(xs, space):
-        part, ws = xs[b, c, i], w[b, i]
-        if centre:
-            moments[0, b, c].addmv_(part, ws)
-        moments[1, b, c].addmv_(torch.mul(part, part, out=square), ws)
-    return means_of_groups(moments, w, (B, groups, C // groups))
+    moments = np.zeros((2, *xs.shape[:2]))
+    for b, c, i, product in channel_blocks(xs, space):
+        part = xs[b, c, i]
+        first, second = _sums(torch.mul(part, w[b, i], out=product), part, None)
+        moments[0, b, c] += first
+        moments[1, b, c] += second
+    return moments[0].reshape(B, C), moments[1].reshape(B, C)
 
 
-def means_of_groups(moments: Tensor, w: Tensor, shape: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
-    """Two sums over the samples of all channels, ``shape`` = (B, G, D), as averages over the groups, (B, G) each."""
-    mass = w.sum(1, keepdim=True).clamp_min_(torch.finfo(w.dtype).tiny)
-    first, second = (moments / mass).view(2, *shape).mean(3)
-    return first, second
-
-
+@_quiet
 def output(x: Tensor, weight: Tensor | None, bias: Tensor | None, y: Tensor, stats: Tensor) -> None:
     """Write γ·(x − μ)·rstd + β into y."""
-    B, C, N = x.shape
-    mean, variance = _per_channel(stats, C)
-    unused = x.new_empty(0)
-    if weight is not None and B > 1:
-        weight = weight.repeat(B)
-    if bias is not None and B > 1:
-        bias = bias.repeat(B)
-    torch.ops.aten.native_batch_norm.out(
-        x.view(1, B * C, N),
-        weight,
-        bias,
-        mean,
-        variance,
-        False,
-        0.0,
-        0.0,
-        out=y.view(1, B * C, N),
-        save_mean=unused,
-        save_invstd=unused.clone(),
-    )
+    high, low, rstd = stats.numpy()
+    _write(x, weight, bias, y, high + low, rstd)
 
 
+def _write(x: Tensor, weight: Tensor | None, bias: Tensor | None, y: Tensor, mean: Array, rstd: Array) -> None:
+    slope, mean = _per_channel(rstd, x.shape[1]), _per_channel(mean, x.shape[1])
+    if weight is not None:
+        slope = slope * weight.detach().numpy()
+    offset = -mean * slope if bias is None else bias.detach().numpy() - mean * slope
+    _affine(x, slope, offset, y)
+
+
+@_quiet
 def gradient(
     g: Tensor, x: Tensor, w: Tensor, weight: Tensor | None, stats: Tensor, centre: bool, dx: Tensor, sums: Tensor
 ) -> None:
@@ -91,35 +98,66 @@ def gradient(
 
     dx = rstd·γ·g + w·(offset + slope·x), where slope and offset, one each per group, follow from the sums.
     """
-    B, C, N = x.shape
-    G = stats.shape[2]
-    D = C // G
-    mean, variance = _per_channel(stats, C)
-    _, sums[1].view(-1)[:], sums[0].view(-1)[:] = torch.ops.aten.native_batch_norm_backward(
-        g.view(1, B * C, N), x.view(1, B * C, N), None, mean, variance, None, None, False, 0.0, [False, True, True]
-    )
-    h = (sums if weight is None else sums * weight).view(2, B * G, D).mean(2)  # (2, B·G)
-    rstd = stats[2].reshape(-1)
-    slope = -rstd.square() * h[1]
-    offset = (-rstd * h[0] if centre else 0) - slope * mean.view(B * G, D)[:, 0]
-    scale = stats[2, :, :, None].expand(B, G, D).reshape(B, C)
-    scale = (scale if weight is None else scale * weight).view(B * G, D, 1)
-    slope, offset = slope[:, None, None], offset[:, None, None]
-    rows_of_w = w.expand(B, N).unsqueeze(1).expand(B, G, N).reshape(B * G, 1, N) if w.shape[0] > 1 else None
-    xr, gr, dr = (t.view(B * G, D, N) for t in (x, g, dx))
-    for r, c, i in row_blocks(xr):
-        ws = w[:, None, i] if rows_of_w is None else rows_of_w[r, :, i]
-        out = dr[r, c, i]
-        if D > 1:  # w·slope and w·offset are small beside the block: made once for all its channels
-            torch.addcmul(ws * offset[r], xr[r, c, i], ws * slope[r], out=out)
-        else:
-            torch.addcmul(offset[r], xr[r, c, i], slope[r], out=out).mul_(ws)
-        out.addcmul_(gr[r, c, i], scale[r, c])
+    B, C, _ = x.shape
+    high, low, rstd = stats.numpy()
+    mean, scale = high + low, _per_channel(rstd, C)
+    totals, products = _sums(g, x, _per_channel(mean, C))
+    s = sums.numpy()
+    s[0], s[1] = totals.reshape(B, C), products.reshape(B, C) * scale
+    h = s
+    if weight is not None:
+        gamma = weight.detach().numpy()
+        h, scale = s * gamma, scale * gamma
+    if rstd.shape[1] < C:
+        h = h.reshape(2, B, rstd.shape[1], -1).mean(3)
+    slope = -rstd * rstd * h[1]
+    offset = -slope * mean - rstd * h[0] if centre else -slope * mean
+    slope, offset, factor = _per_channel(slope, C), _per_channel(offset, C), torch.from_numpy(scale)[:, :, None]
+    ws = w[:, None]
+    if is_one_block(x):
+        _affine(x, slope, offset, dx)
+        dx.mul_(ws).addcmul_(g, factor)
+        return
+    for b, c, i in row_blocks(x):
+        part = dx[b, c, i]
+        _affine(x[b, c, i], slope[b, c], offset[b, c], part)
+        part.mul_(ws[b if w.shape[0] > 1 else slice(None), :, i]).addcmul_(g[b, c, i], factor[b, c])
 
 
-def _per_channel(stats: Tensor, C: int) -> tuple[Tensor, Tensor]:
-    """Mean and variance, ε included, of each of the B·C channels, as the batch-norm kernels want them."""
-    _, B, G = stats.shape
-    mean, variance = stats[0] + stats[1], stats[2].square().reciprocal()
-    mean, variance = (v[:, :, None].expand(B, G, C // G).reshape(-1) for v in (mean, variance))
-    return mean, variance
+def _per_channel(values: Array, C: int) -> Array:
+    """Numbers of the groups (B, G) for each of their channels, (B, C)."""
+    D = C // values.shape[1]
+    return values if D == 1 else values.repeat(D, 1)
+
+
+def _sums(g: Tensor, x: Tensor, mean: Array | None) -> tuple[Array, Array]:
+    """Σ g and Σ g·(x − mean) over the samples of contiguous g and x (…, N): batch norm's backward makes both.
+
+    One number each per channel, in pieces: short sums keep their digits, and few channels occupy all threads.
+    """
+    N = x.shape[-1]
+    K, R = x.numel() // N, pieces(N)
+    shape = 1, K * R, N // R
+    zeros, ones, _, _ = _constants(K * R, x.dtype)
+    _, products, totals = torch.ops.aten.native_batch_norm_backward.default(
+        g.view(shape), x.view(shape), None, zeros if mean is None else torch.from_numpy(mean.repeat(R)), ones,
+        None, None, False, 0.0, [False, True, True],
+    )  # fmt: skip
+    if R == 1:
+        return totals.numpy(), products.numpy()
+    return totals.numpy().reshape(K, R).sum(1, np.float64), products.numpy().reshape(K, R).sum(1, np.float64)
+
+
+def _affine(x: Tensor, slope: Array, offset: Array, y: Tensor) -> None:
+    """Write slope·x + offset into y, for a contiguous block (B, C, N): batch norm, with mean 0 and variance 1."""
+    shape = 1, slope.size, x.shape[2]
+    a, b = torch.from_numpy(slope.reshape(-1)), torch.from_numpy(offset.reshape(-1))
+    mean, variance, *unused = _constants(slope.size, x.dtype)
+    torch.native_batch_norm(x.view(shape), a, b, mean, variance, False, 0.0, 0.0, out=(y.view(shape), *unused))
+
+
+@lru_cache(maxsize=64)
+def _constants(size: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Zeros, ones, and two tensors without numbers, for what batch norm would save; none of them is ever changed."""
+    zeros = torch.zeros(size, dtype=dtype, device="cpu")
+    return zeros, torch.ones_like(zeros), zeros.new_empty(0), zeros.new_empty(0)

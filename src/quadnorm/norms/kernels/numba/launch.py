@@ -6,6 +6,7 @@ import threading
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from numba import config, get_num_threads, set_num_threads
 from numba.np.ufunc import parallel
@@ -15,42 +16,46 @@ from quadnorm.norms.kernels.inputs import Inputs, weights_gradient
 from quadnorm.norms.kernels.numba import programs
 
 MAX_THREADS: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+KINDS = {torch.float32: np.float32(0), torch.float64: np.float64(0)}  # what the programs are compiled for
 
 _one_at_a_time = threading.Lock()
 
 
 def forward(given: Inputs, y: Tensor, stats: Tensor) -> None:
-    """Write y (B, C, N) and the statistics (3, B, G)."""
+    """Write y like x (B, C, *spatial) and the statistics (3, B, G). All tensors are contiguous and of one dtype."""
     x, w, weight, bias, _, eps, centre, _ = given
-    gamma = torch.ones(x.shape[1], dtype=x.dtype, device="cpu") if weight is None else weight.detach().contiguous()
-    beta = torch.zeros(x.shape[1], dtype=x.dtype, device="cpu") if bias is None else bias.detach().contiguous()
-    arguments = [t.numpy() for t in (x, w.contiguous(), gamma, beta)], (eps, centre), [y.numpy(), stats.numpy()]
-    _run(programs.forward_rows, programs.forward_blocks, stats, arguments)
+    gamma = x.new_ones(x.shape[1]) if weight is None else weight
+    beta = x.new_zeros(x.shape[1]) if bias is None else bias
+    inputs = x.data_ptr(), w.data_ptr(), gamma.data_ptr(), beta.data_ptr(), float(eps), centre
+    _run(programs.forward_rows, programs.forward_blocks, given, *inputs, y.data_ptr(), stats.data_ptr())
 
 
 def backward(given: Inputs, g: Tensor, stats: Tensor, dx: Tensor, sums: Tensor, wrt_w: bool) -> Tensor | None:
-    """Write dx (B, C, N) and the sums Σ g and Σ g·ŷ (2, B, C); return w's gradient if asked for."""
+    """Write dx like x and the sums Σ g and Σ g·ŷ (2, B, C); return w's gradient if asked for."""
     x, w, weight, _, _, _, centre, _ = given
-    gamma = torch.ones(x.shape[1], dtype=x.dtype, device="cpu") if weight is None else weight.detach().contiguous()
-    arguments = [t.numpy() for t in (g, x, w.contiguous(), gamma, stats)], (centre,), [dx.numpy(), sums.numpy()]
-    _run(programs.backward_rows, programs.backward_blocks, stats, arguments)
+    gamma = x.new_ones(x.shape[1]) if weight is None else weight
+    inputs = g.data_ptr(), x.data_ptr(), w.data_ptr(), gamma.data_ptr(), stats.data_ptr(), centre
+    _run(programs.backward_rows, programs.backward_blocks, given, *inputs, dx.data_ptr(), sums.data_ptr())
     return weights_gradient(given, stats, sums) if wrt_w else None
 
 
-def _run(by_rows: Any, by_blocks: Any, stats: Tensor, arguments: Any) -> None:
+def _run(by_rows: Any, by_blocks: Any, given: Inputs, *arguments: Any) -> None:
+    """Call a program. Whoever calls this keeps the tensors whose addresses it gives."""
     single_file = _not_threadsafe()
     threads = min(torch.get_num_threads(), MAX_THREADS)
     if get_num_threads() != threads:
         set_num_threads(threads)
+    B, C = given.x.shape[:2]
+    rows_of_w, N = given.w.shape
     # Whole rows reuse the cache; too few or unevenly many would leave threads idle.
-    rows = stats.shape[1] * stats.shape[2]
-    kernel = by_rows if rows >= 4 * threads or rows % threads == 0 else by_blocks
-    inputs, options, outputs = arguments
+    rows = B * given.groups
+    program = by_rows if rows >= 4 * threads or rows % threads == 0 else by_blocks
+    sizes = KINDS[given.x.dtype], B, C, N, given.groups, rows_of_w
     if single_file:
         with _one_at_a_time:
-            kernel(*inputs, *options, *outputs)
+            program(*sizes, *arguments)
     else:
-        kernel(*inputs, *options, *outputs)
+        program(*sizes, *arguments)
 
 
 @cache

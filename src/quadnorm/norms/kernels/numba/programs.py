@@ -5,6 +5,9 @@ Chan's formula. Reassociation is allowed only inside sums; infinities and NaN ke
 gives them instead of an exception. A mean is stored as high + low part, so that (x − high) − low is right even where
 the mean is 10⁵ standard deviations.
 
+Programs are given addresses and sizes: making arrays of torch's tensors in Python would cost as much as a small norm.
+``kind`` is a number of the type that lies there and ``rows_of_w`` is 1 or B.
+
 Helpers are inlined by force. Without that, the process that compiled the kernel and the next one, which loaded it from
 the disk cache, gave sums that differed in their last bits: presumably they ran separately compiled copies of a helper,
 with other orders of summation. ``tests/norms/kernels/test_history.py`` checks it. They stay in this file: numba's disk
@@ -12,14 +15,28 @@ cache notices a change of the file that a kernel stands in, and of no other.
 """
 
 import math
+from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import carray, njit, prange, types  # type: ignore[attr-defined]
+from numba.extending import intrinsic
 
 BLOCK = 16384  # samples per partial sum: 64 KiB of float32, so the second pass over a block finds it in the L2 cache
 
 # 'reassoc' lets sums run in vector lanes; 'nnan' and 'ninf' stay off, since NaN must reach its own sample's output.
 _SUM = {"reassoc", "contract", "nsz"}
+
+
+def _as_pointer(typing, address, kind):  # type: ignore[no-untyped-def]
+    """An address as a pointer to numbers like ``kind``."""
+
+    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return types.CPointer(kind)(address, kind), code  # type: ignore[no-untyped-call]
+
+
+_pointer: Any = intrinsic(_as_pointer)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
@@ -145,20 +162,22 @@ def _channel_moments(x, w, masses, parts, at, centre):  # type: ignore[no-untype
 
 
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
-def forward_rows(x, w, gamma, beta, eps, centre, y, stats):  # type: ignore[no-untyped-def]
+def forward_rows(  # type: ignore[no-untyped-def]
+    kind, B, C, N, G, rows_of_w, x_at, w_at, gamma_at, beta_at, eps, centre, y_at, stats_at
+):
     """One task per (batch entry, group): statistics, then the output while the row is still in the cache."""
-    B, C, N = x.shape
-    G = stats.shape[2]
-    D = C // G
-    K = (N + BLOCK - 1) // BLOCK
+    x, y = carray(_pointer(x_at, kind), (B, C, N)), carray(_pointer(y_at, kind), (B, C, N))
+    w, stats = carray(_pointer(w_at, kind), (rows_of_w, N)), carray(_pointer(stats_at, kind), (3, B, G))
+    gamma, beta = carray(_pointer(gamma_at, kind), (C,)), carray(_pointer(beta_at, kind), (C,))
+    D, K = C // G, (N + BLOCK - 1) // BLOCK
+    parts = np.empty((B * C * K, 3))
     masses = _masses(w)
     for row in prange(B * G):
         b, g = row // G, row % G
-        own = b if w.shape[0] > 1 else 0
-        parts = np.empty((D * K, 3))
+        own = b if rows_of_w > 1 else 0
         for c in range(D):
-            _channel_moments(x[b, g * D + c], w[own], masses[own], parts, c * K, centre)
-        mean, variance = _merge(parts, 0, D * K, centre)
+            _channel_moments(x[b, g * D + c], w[own], masses[own], parts, (row * D + c) * K, centre)
+        mean, variance = _merge(parts, row * D * K, (row + 1) * D * K, centre)
         _store(stats, b, g, mean, variance, eps)
         high, low, rstd = stats[0, b, g], stats[1, b, g], stats[2, b, g]
         moderate = _is_moderate(high, rstd, eps)
@@ -167,19 +186,21 @@ def forward_rows(x, w, gamma, beta, eps, centre, y, stats):  # type: ignore[no-u
 
 
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
-def forward_blocks(x, w, gamma, beta, eps, centre, y, stats):  # type: ignore[no-untyped-def]
+def forward_blocks(  # type: ignore[no-untyped-def]
+    kind, B, C, N, G, rows_of_w, x_at, w_at, gamma_at, beta_at, eps, centre, y_at, stats_at
+):
     """One task per block of samples, for few or uneven rows: all statistics first, then all outputs."""
-    B, C, N = x.shape
-    G = stats.shape[2]
-    D = C // G
-    K = (N + BLOCK - 1) // BLOCK
+    x, y = carray(_pointer(x_at, kind), (B, C, N)), carray(_pointer(y_at, kind), (B, C, N))
+    w, stats = carray(_pointer(w_at, kind), (rows_of_w, N)), carray(_pointer(stats_at, kind), (3, B, G))
+    gamma, beta = carray(_pointer(gamma_at, kind), (C,)), carray(_pointer(beta_at, kind), (C,))
+    D, K = C // G, (N + BLOCK - 1) // BLOCK
     parts = np.empty((B * C * K, 3))
     masses = _masses(w)
     for t in prange(B * C * K):
         bc, k = t // K, t % K
         b, c = bc // C, bc % C
         i, j = k * BLOCK, min((k + 1) * BLOCK, N)
-        own = b if w.shape[0] > 1 else 0
+        own = b if rows_of_w > 1 else 0
         parts[t, 0], parts[t, 1], parts[t, 2] = _moments(x[b, c, i:j], w[own, i:j], masses[own, k], centre)
     for row in range(B * G):
         mean, variance = _merge(parts, row * D * K, (row + 1) * D * K, centre)
@@ -225,10 +246,14 @@ def _coefficients(stats, sums, gamma, b, g, D, centre):  # type: ignore[no-untyp
 
 
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
-def backward_rows(g, x, w, gamma, stats, centre, dx, sums):  # type: ignore[no-untyped-def]
+def backward_rows(  # type: ignore[no-untyped-def]
+    kind, B, C, N, G, rows_of_w, g_at, x_at, w_at, gamma_at, stats_at, centre, dx_at, sums_at
+):
     """One task per (batch entry, group)."""
-    B, C, N = x.shape
-    G = stats.shape[2]
+    g, x = carray(_pointer(g_at, kind), (B, C, N)), carray(_pointer(x_at, kind), (B, C, N))
+    w, stats = carray(_pointer(w_at, kind), (rows_of_w, N)), carray(_pointer(stats_at, kind), (3, B, G))
+    gamma, dx = carray(_pointer(gamma_at, kind), (C,)), carray(_pointer(dx_at, kind), (B, C, N))
+    sums = carray(_pointer(sums_at, kind), (2, B, C))
     D = C // G
     for row in prange(B * G):
         b, group = row // G, row % G
@@ -242,18 +267,21 @@ def backward_rows(g, x, w, gamma, stats, centre, dx, sums):  # type: ignore[no-u
             sums[0, b, c] = s
             sums[1, b, c] = (sx - low * s) * rstd
         offset, slope = _coefficients(stats, sums, gamma, b, group, D, centre)
-        ws = w[b if w.shape[0] > 1 else 0]
+        ws = w[b if rows_of_w > 1 else 0]
         for c in range((group + 1) * D - 1, group * D - 1, -1):
             _gradient(x[b, c], g[b, c], ws, dx[b, c], high, stats[2, b, group] * gamma[c], offset, slope)
 
 
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
-def backward_blocks(g, x, w, gamma, stats, centre, dx, sums):  # type: ignore[no-untyped-def]
+def backward_blocks(  # type: ignore[no-untyped-def]
+    kind, B, C, N, G, rows_of_w, g_at, x_at, w_at, gamma_at, stats_at, centre, dx_at, sums_at
+):
     """One task per block of samples, for few or uneven rows."""
-    B, C, N = x.shape
-    G = stats.shape[2]
-    D = C // G
-    K = (N + BLOCK - 1) // BLOCK
+    g, x = carray(_pointer(g_at, kind), (B, C, N)), carray(_pointer(x_at, kind), (B, C, N))
+    w, stats = carray(_pointer(w_at, kind), (rows_of_w, N)), carray(_pointer(stats_at, kind), (3, B, G))
+    gamma, dx = carray(_pointer(gamma_at, kind), (C,)), carray(_pointer(dx_at, kind), (B, C, N))
+    sums = carray(_pointer(sums_at, kind), (2, B, C))
+    D, K = C // G, (N + BLOCK - 1) // BLOCK
     parts = np.empty((B * C * K, 2))
     for t in prange(B * C * K):
         bc, k = t // K, t % K
@@ -278,7 +306,7 @@ def backward_blocks(g, x, w, gamma, stats, centre, dx, sums):  # type: ignore[no
         b, c = bc // C, bc % C
         r = c // D
         i, j = k * BLOCK, min((k + 1) * BLOCK, N)
-        ws = w[b if w.shape[0] > 1 else 0, i:j]
+        ws = w[b if rows_of_w > 1 else 0, i:j]
         scale = stats[2, b, r] * gamma[c]
         _gradient(
             x[b, c, i:j], g[b, c, i:j], ws, dx[b, c, i:j], stats[0, b, r], scale, folded[0, b, r], folded[1, b, r]

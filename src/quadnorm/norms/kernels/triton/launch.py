@@ -37,7 +37,7 @@ def interpreted() -> bool:
 
 def forward(given: Inputs, y: Tensor, stats: Tensor) -> None:
     """Fill y like x (B, C, N), contiguous, and stats (3, B, G): high and low part of the mean, and rstd."""
-    x, w, weight, bias, groups, eps, centre, holes = given
+    x, w, weight, bias, groups, eps, centre, holes = given.flat()
     B, C, N = x.shape
     D, rows = C // groups, B * groups
     if x.numel() == 0:
@@ -64,6 +64,7 @@ def forward(given: Inputs, y: Tensor, stats: Tensor) -> None:
 
 def backward(given: Inputs, g: Tensor, stats: Tensor, dx: Tensor, sums: Tensor, wrt_w: bool) -> Tensor | None:
     """Fill dx like x, and sums (2, B, C) with Σ g and Σ g·ŷ over the samples; return w's gradient if asked for."""
+    given = given.flat()
     x, w, weight, _, groups, _, centre, holes = given
     B, C, N = x.shape
     D, rows = C // groups, B * groups

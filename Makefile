@@ -52,7 +52,7 @@ bench: $(READY)  ## every benchmark, each against named peers in the same run
 
 docs: $(READY)   ## the pages, the gallery and the reference as a site, in out/docs
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
-	$(BIN)/python -m sphinx -W --keep-going -q -b html -d out/docs/.doctrees docs out/docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html -d out/docs/.doctrees docs out/docs
 	@echo "out/docs/index.html"
 
 pictures: $(READY)  ## the pictures of the front page and the README, from out/demo if make demo has run

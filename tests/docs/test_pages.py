@@ -130,7 +130,7 @@ def test_every_study_has_a_page_with_what_the_paper_prints(pages, tmp_path):
     assert "results.md" not in written["extreme-crossres.md"]
 
 
-@pytest.mark.parametrize("name", ["markup", "config_page", "problem_pages", "unbroken"])
+@pytest.mark.parametrize("name", ["markup", "config_page", "problem_pages"])
 def test_examples_in_the_generators(pages, name):
     module = pages(name)
     outcome = doctest.testmod(module)

@@ -16,6 +16,11 @@ from torch.autograd import forward_ad
 _TYPES = (Tensor, nn.Parameter)
 # The vmap of autograd.grad(is_grads_batched=True), which is not functorch's.
 _BATCHED_GRADIENTS: Any = torch._C._parse_dispatch_key("VmapMode")
+# Looked up once: a norm asks at every call.
+_is_compiling = torch.compiler.is_compiling
+_transforms, _tracer = torch._C._are_functorch_transforms_active, torch._C._get_tracing_state
+_dispatch_modes, _function_modes = torch._C._len_torch_dispatch_stack, torch._C._len_torch_function_stack
+_has_key = torch._C._dispatch_tls_is_dispatch_key_included
 _pre_dispatch_modes: Callable[[], int] = torch._ops._len_torch_dispatch_stack_pre_dispatch
 
 
@@ -28,15 +33,11 @@ def is_plain(*tensors: Tensor | None) -> bool:
     >>> is_plain(torch.ones(1), None), is_plain(torch.ones(1, device="meta"))
     (True, False)
     """
-    if torch.compiler.is_compiling():
+    if _is_compiling() or _transforms() or _tracer() is not None:
         return False
-    if torch._C._are_functorch_transforms_active() or torch._C._get_tracing_state() is not None:
+    if _dispatch_modes() or forward_ad._current_level >= 0 or _has_key(_BATCHED_GRADIENTS):
         return False
-    if torch._C._len_torch_dispatch_stack() or forward_ad._current_level >= 0:
-        return False
-    if torch._C._dispatch_tls_is_dispatch_key_included(_BATCHED_GRADIENTS):
-        return False
-    if torch._C._len_torch_function_stack() and recorded_before_dispatch():
+    if _function_modes() and recorded_before_dispatch():
         return False
     for t in tensors:  # noqa: SIM110, a generator would cost more than the questions
         if t is not None and (type(t) not in _TYPES or t.is_meta):
@@ -51,7 +52,7 @@ def recorded_before_dispatch() -> bool:
     False
     """
     # That stack is slow to ask, and never there without a function mode.
-    return bool(torch._C._len_torch_function_stack() and _pre_dispatch_modes())
+    return bool(_function_modes() and _pre_dispatch_modes())
 
 
 def outlives_its_maker(t: Tensor) -> bool:

@@ -34,11 +34,11 @@ def short(monkeypatch):
 def run(x, w, gamma, beta, g, groups, centre=True, holes=False):
     """Output, and gradients for x, γ, β and w."""
     y, dx = torch.empty_like(x), torch.empty_like(x)
-    stats, sums = torch.empty(3, x.shape[0], groups), torch.empty(2, *x.shape[:2])
+    stats = torch.empty(3, x.shape[0], groups)
     given = Inputs(x, w, gamma, beta, groups, 1e-5, centre, holes)
     launch.forward(given, y, stats)
-    dw = launch.backward(given, g, stats, dx, sums, True)
-    return y, dx, sums[1].sum(0), sums[0].sum(0), dw
+    dbeta, dgamma, dw = launch.backward(given, g, stats, dx, True)
+    return y, dx, dgamma, dbeta, dw
 
 
 def expected(x, w, gamma, beta, g, groups, centre=True, holes=False):
@@ -162,12 +162,12 @@ def test_empty_batch():
 def counted(N, groups, wrt_w):
     """Reads and writes per number of x, g, y and dx; w's reads per row."""
     x, w, gamma, beta, g = inputs(1, 4, N)
-    y, dx, stats, sums = torch.empty_like(x), torch.empty_like(x), torch.empty(3, 1, groups), torch.empty(2, 1, 4)
+    y, dx, stats = torch.empty_like(x), torch.empty_like(x), torch.empty(3, 1, groups)
     given = Inputs(x, w, gamma, beta, groups)
     with traffic(x=x, y=y) as forward:
         launch.forward(given, y, stats)
     with traffic(x=x, g=g, dx=dx) as backward:
-        launch.backward(given, g, stats, dx, sums, wrt_w)
+        launch.backward(given, g, stats, dx, wrt_w)
     return [{k: [n / x.numel() for n in v] for k, v in counts.items()} for counts in (forward, backward)]
 
 

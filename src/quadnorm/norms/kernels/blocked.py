@@ -11,7 +11,7 @@ from torch import Tensor
 from quadnorm.norms.kernels import native
 from quadnorm.norms.kernels.blocks import channel_blocks, row_blocks
 from quadnorm.norms.kernels.formula import full_precision
-from quadnorm.norms.kernels.inputs import Inputs, weights_gradient
+from quadnorm.norms.kernels.inputs import Inputs, ParameterGradients, weights_gradient
 
 
 def forward(given: Inputs, y: Tensor, stats: Tensor) -> None:
@@ -37,9 +37,10 @@ def forward(given: Inputs, y: Tensor, stats: Tensor) -> None:
                 out.add_(shift[r, c])
 
 
-def backward(given: Inputs, g: Tensor, stats: Tensor, dx: Tensor, sums: Tensor, wrt_w: bool) -> Tensor | None:
-    """Write the gradient for the input, and Σ g and Σ g·ŷ over the samples (2, B, C); return w's if asked for."""
+def backward(given: Inputs, g: Tensor, stats: Tensor, dx: Tensor, wrt_w: bool) -> ParameterGradients:
+    """Write the gradient for the input; return the parameters'."""
     given = given.flat()
+    sums = given.w.new_empty((2, *given.x.shape[:2]))  # Σ g and Σ g·ŷ over the samples
     x, w, weight, _, _, eps, centre, _ = given
     g, dx = g.view(x.shape), dx.view(x.shape)
     if x.is_cpu and x.numel() > 0 and native.is_moderate(stats, eps):
@@ -47,7 +48,8 @@ def backward(given: Inputs, g: Tensor, stats: Tensor, dx: Tensor, sums: Tensor, 
     else:
         with full_precision(x):
             _gradient(given, g, stats, dx, sums)
-    return weights_gradient(given, stats, sums) if wrt_w else None
+    dbeta, dgamma = sums.sum(1)
+    return dbeta, dgamma, weights_gradient(given, stats, sums) if wrt_w else None
 
 
 def _gradient(given: Inputs, g: Tensor, stats: Tensor, dx: Tensor, sums: Tensor) -> None:

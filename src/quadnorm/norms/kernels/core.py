@@ -71,8 +71,7 @@ class Normalize(torch.autograd.Function):
         if torch.is_grad_enabled() or not is_plain(grads[0], x):
             dx, dweight, dbias, dw = _backward_by_formula(grads[0], given, wrt_w)
         else:
-            dx, sums, dw = dispatch.backward(given, grads[0], stats, wrt_w)
-            dbias, dweight = sums.unbind()
+            dx, dbias, dweight, dw = dispatch.backward(given, grads[0], stats, wrt_w)
         return dx, dw, dweight if weight is not None else None, dbias if ctx.has_bias else None, None
 
 

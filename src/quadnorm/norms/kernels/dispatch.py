@@ -22,7 +22,7 @@ from torch import Tensor
 from quadnorm._suggest import unknown
 from quadnorm.norms.kernels import blocked, memory
 from quadnorm.norms.kernels.formula import memory_format
-from quadnorm.norms.kernels.inputs import Inputs
+from quadnorm.norms.kernels.inputs import Inputs, ParameterGradients
 from quadnorm.norms.kernels.triton import choice
 
 KERNELS = ("auto", "numba", "torch", "triton")
@@ -126,19 +126,19 @@ def forward(given: Inputs) -> tuple[Tensor, Tensor]:
     return y.to(x.dtype).contiguous(memory_format=memory_format(x)), stats
 
 
-def backward(given: Inputs, g: Tensor, stats: Tensor, wrt_w: bool = False) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Gradient like x, Σ g and Σ g·ŷ over samples and batch, (2, C), and the weights' gradient if asked for."""
+def backward(given: Inputs, g: Tensor, stats: Tensor, wrt_w: bool = False) -> tuple[Tensor, *ParameterGradients]:
+    """Gradient like x, and those for β, γ and, if asked for, the weights."""
     x = given.x
     kernel = _kernel(given)
     if kernel is not None:
         if not g.is_contiguous() or g.is_neg():
             g = g.resolve_neg().contiguous()
-        dx, sums = _result(x), given.w.new_empty((2, *x.shape[:2]))
-        dw = kernel.backward(given, g, stats, dx, sums, wrt_w)
-        return dx, sums.sum(1), dw
+        dx = _result(x)
+        dbeta, dgamma, dw = kernel.backward(given, g, stats, dx, wrt_w)
+        return dx, dbeta, dgamma, dw
     given = _put_in_order(given)
-    dx, sums, dw = backward(given, g.to(given.x.dtype), stats, wrt_w)
-    return dx.to(x.dtype).contiguous(memory_format=memory_format(x)), sums, dw
+    dx, dbeta, dgamma, dw = backward(given, g.to(given.x.dtype), stats, wrt_w)
+    return dx.to(x.dtype).contiguous(memory_format=memory_format(x)), dbeta, dgamma, dw
 
 
 def _kernel(given: Inputs) -> Any:
@@ -153,12 +153,12 @@ def _kernel(given: Inputs) -> Any:
     for t in given[1:4]:
         if t is not None and (t.dtype != dtype or not t.is_contiguous() or t.is_neg()):
             return None
-    auto = not _forced and "QUADNORM_KERNEL" not in os.environ  # nearly always
-    if not (auto and x.is_cpu) and triton_serves(x):
+    name = requested() if _forced or "QUADNORM_KERNEL" in os.environ else "auto"
+    if not (x.is_cpu and name in ("auto", "numba")) and choice.serves(x, name):
         return choice.kernel()
     if x.dtype != dtype:  # half precision: the float32 result, rounded, to the last bit, whatever the kernel
         return None
-    return (numba_kernel() if auto and x.is_cpu and x.numel() else numba_serves(x) and numba_kernel()) or blocked
+    return (x.is_cpu and name != "torch" and x.numel() and numba_kernel()) or blocked
 
 
 def _put_in_order(given: Inputs) -> Inputs:

@@ -12,6 +12,10 @@ from torch import Tensor
 FILL = 1e15
 
 
+# For β, γ and the weights of the measure; the last if it was asked for.
+ParameterGradients = tuple[Tensor, Tensor, Tensor | None]
+
+
 class Inputs(NamedTuple):
     """One call of the weighted norm: y = γ·(x − μ)·rstd + β, with the moments of ``groups`` groups under w."""
 

@@ -245,15 +245,26 @@ def _coefficients(stats, sums, gamma, b, g, D, centre):  # type: ignore[no-untyp
     return stats.dtype.type(offset), stats.dtype.type(slope)
 
 
+@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
+def _over_batch(sums, dbeta, dgamma):  # type: ignore[no-untyped-def]
+    for c in range(sums.shape[2]):
+        s, sx = 0.0, 0.0
+        for b in range(sums.shape[1]):
+            s += np.float64(sums[0, b, c])
+            sx += np.float64(sums[1, b, c])
+        dbeta[c], dgamma[c] = s, sx
+
+
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
 def backward_rows(  # type: ignore[no-untyped-def]
-    kind, B, C, N, G, rows_of_w, g_at, x_at, w_at, gamma_at, stats_at, centre, dx_at, sums_at
+    kind, B, C, N, G, rows_of_w, g_at, x_at, w_at, gamma_at, stats_at, centre, dx_at, sums_at, dbeta_at, dgamma_at
 ):
     """One task per (batch entry, group)."""
     g, x = carray(_pointer(g_at, kind), (B, C, N)), carray(_pointer(x_at, kind), (B, C, N))
     w, stats = carray(_pointer(w_at, kind), (rows_of_w, N)), carray(_pointer(stats_at, kind), (3, B, G))
     gamma, dx = carray(_pointer(gamma_at, kind), (C,)), carray(_pointer(dx_at, kind), (B, C, N))
     sums = carray(_pointer(sums_at, kind), (2, B, C))
+    dbeta, dgamma = carray(_pointer(dbeta_at, kind), (C,)), carray(_pointer(dgamma_at, kind), (C,))
     D = C // G
     for row in prange(B * G):
         b, group = row // G, row % G
@@ -270,17 +281,19 @@ def backward_rows(  # type: ignore[no-untyped-def]
         ws = w[b if rows_of_w > 1 else 0]
         for c in range((group + 1) * D - 1, group * D - 1, -1):
             _gradient(x[b, c], g[b, c], ws, dx[b, c], high, stats[2, b, group] * gamma[c], offset, slope)
+    _over_batch(sums, dbeta, dgamma)
 
 
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
 def backward_blocks(  # type: ignore[no-untyped-def]
-    kind, B, C, N, G, rows_of_w, g_at, x_at, w_at, gamma_at, stats_at, centre, dx_at, sums_at
+    kind, B, C, N, G, rows_of_w, g_at, x_at, w_at, gamma_at, stats_at, centre, dx_at, sums_at, dbeta_at, dgamma_at
 ):
     """One task per block of samples, for few or uneven rows."""
     g, x = carray(_pointer(g_at, kind), (B, C, N)), carray(_pointer(x_at, kind), (B, C, N))
     w, stats = carray(_pointer(w_at, kind), (rows_of_w, N)), carray(_pointer(stats_at, kind), (3, B, G))
     gamma, dx = carray(_pointer(gamma_at, kind), (C,)), carray(_pointer(dx_at, kind), (B, C, N))
     sums = carray(_pointer(sums_at, kind), (2, B, C))
+    dbeta, dgamma = carray(_pointer(dbeta_at, kind), (C,)), carray(_pointer(dgamma_at, kind), (C,))
     D, K = C // G, (N + BLOCK - 1) // BLOCK
     parts = np.empty((B * C * K, 2))
     for t in prange(B * C * K):
@@ -296,6 +309,7 @@ def backward_blocks(  # type: ignore[no-untyped-def]
             sx += parts[k, 1]
         sums[0, b, c] = s
         sums[1, b, c] = (sx - np.float64(stats[1, b, c // D]) * s) * np.float64(stats[2, b, c // D])
+    _over_batch(sums, dbeta, dgamma)
     folded = np.empty((2, B, G), dtype=x.dtype)
     for row in range(B * G):
         offset, slope = _coefficients(stats, sums, gamma, row // G, row % G, D, centre)

@@ -13,7 +13,7 @@ import torch
 import triton
 from torch import Tensor
 
-from quadnorm.norms.kernels.inputs import Inputs
+from quadnorm.norms.kernels.inputs import Inputs, ParameterGradients
 from quadnorm.norms.kernels.triton import programs
 from quadnorm.norms.kernels.triton.tiles import (
     TILE,
@@ -62,16 +62,16 @@ def forward(given: Inputs, y: Tensor, stats: Tensor) -> None:
         )
 
 
-def backward(given: Inputs, g: Tensor, stats: Tensor, dx: Tensor, sums: Tensor, wrt_w: bool) -> Tensor | None:
-    """Fill dx like x, and sums (2, B, C) with Σ g and Σ g·ŷ over the samples; return w's gradient if asked for."""
+def backward(given: Inputs, g: Tensor, stats: Tensor, dx: Tensor, wrt_w: bool) -> ParameterGradients:
+    """Fill dx like x; return the parameters' gradients."""
     given = given.flat()
     x, w, weight, _, groups, _, centre, holes = given
     B, C, N = x.shape
     D, rows = C // groups, B * groups
     shared = w.shape[0] == 1
+    sums = w.new_empty((2, B, C))  # Σ g and Σ g·ŷ over the samples
     if x.numel() == 0:
-        sums.zero_()
-        return torch.zeros_like(w) if wrt_w else None
+        return w.new_zeros(C), w.new_zeros(C), torch.zeros_like(w) if wrt_w else None
     w, own = _weights(w)
     tile = whole_row(D, N) if groups == 1 or not wrt_w else None
     with _on(x):
@@ -83,9 +83,10 @@ def backward(given: Inputs, g: Tensor, stats: Tensor, dx: Tensor, sums: Tensor, 
             )  # fmt: skip
         else:
             dw = _backward_by_tiles(given, g, stats, dx, sums, wrt_w)
-    if dw is None:
-        return None
-    return dw.sum((0, 1)).unsqueeze(0) if shared else dw.sum(1)
+    if dw is not None:
+        dw = dw.sum((0, 1)).unsqueeze(0) if shared else dw.sum(1)
+    totals = sums.sum(1)
+    return totals[0], totals[1], dw
 
 
 def _backward_by_tiles(given: Inputs, g: Tensor, stats: Tensor, dx: Tensor, sums: Tensor, wrt_w: bool) -> Tensor | None:

@@ -1,1 +1,1 @@
-"""The command line: thin commands that import what they need when they are called."""
+"""The command line: ``commands`` holds thin commands, which import what they need when they are called."""

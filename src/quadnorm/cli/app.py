@@ -14,7 +14,7 @@ import typer
 
 from quadnorm._extras import advised, missing_module
 from quadnorm._text import one_line, printable
-from quadnorm.cli import adapt, advise, bench, data, doctor, evaluate, report, study, theory, train
+from quadnorm.cli.commands import adapt, advise, bench, data, doctor, evaluate, report, study, theory, train
 from quadnorm.cli.levels import set_level
 from quadnorm.cli.terminal import prepare_streams
 

@@ -47,7 +47,7 @@ def evaluate(
     as_csv: Csv = False,
 ) -> None:
     """Errors of a trained model at other resolutions: `quadnorm eval run -r 65 129 --how as-trained,extended`."""
-    from quadnorm.cli.ways import chosen_ways
+    from quadnorm.cli.commands.ways import chosen_ways
     from quadnorm.training import read_config
     from quadnorm.training.ddp import reports
     from quadnorm.training.evaluation import WAYS as SAMPLINGS
@@ -79,7 +79,7 @@ def _errors(
     checkpoint: Path, which: str, grids: list[Any] | None, ways: list[str], space: int, options: Mapping[str, Any]
 ) -> "tuple[dict[str, Sequence[Errors]], dict[str, Any]]":
     """Errors at each grid by way, and what ``--out`` writes of them: every sample's."""
-    from quadnorm.cli.ways import errors_by_way
+    from quadnorm.cli.commands.ways import errors_by_way
     from quadnorm.training import evaluate, load_model
 
     if ways == ["as-trained"]:

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
+from quadnorm.cli.commands.train import stoppable
 from quadnorm.cli.levels import note
 from quadnorm.cli.options import MOST_THREADS, Csv, Json
 from quadnorm.cli.progress import study_progress
 from quadnorm.cli.terminal import rows_as, say, table
-from quadnorm.cli.train import stoppable
 
 MOST_SEEDS = 1000
 
@@ -41,7 +41,7 @@ def list_studies(
     preset: Preset = "desk", out: Out = Path("results"), as_json: Json = False, as_csv: Csv = False
 ) -> None:
     """List the studies, the first one to try on top: runs, time on two cores, how many runs are recorded."""
-    from quadnorm.cli.study_list import show_list
+    from quadnorm.cli.commands.study_list import show_list
 
     show_list(preset, out, as_json, as_csv)
 

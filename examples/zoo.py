@@ -17,7 +17,7 @@ import torch
 from strangers import MODELS
 from zoo_points import cloud_drift, cloud_table
 from zoo_trained import TRAINED, trained, trained_table
-from zoo_ways import NATIVE, WAYS, smooth, ways
+from zoo_ways import NATIVE, WAYS, reason, smooth, ways
 
 FINER = (65, 129)
 ONLY_TWICE = ("softmax attention",)  # at 129² its scores take a gigabyte
@@ -40,7 +40,7 @@ def drift(name: str) -> Values:
         try:
             outputs = [run(smooth(n))[..., :: (n - 1) // (NATIVE - 1), :: (n - 1) // (NATIVE - 1)] for n in grids]
         except RuntimeError as error:
-            refused[way] = str(error).splitlines()[0]
+            refused[way] = reason(error)
             continue
         values[way] = [float((y - native).norm() / native.norm()) for y in outputs]
         values[f"{way}, native"] = float((run(smooth(NATIVE)) - native).abs().max() / native.abs().max())

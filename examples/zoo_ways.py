@@ -33,5 +33,11 @@ def ways(model: nn.Module) -> tuple[dict[str, Any], dict[str, str]]:
         try:
             usable[way] = make()
         except (ValueError, RuntimeError) as error:
-            refused[way] = str(error).splitlines()[0]
+            refused[way] = reason(error)
     return usable, refused
+
+
+def reason(error: Exception) -> str:
+    """An error's first line, without what announces a list below it."""
+    first = str(error).splitlines()[0]
+    return first.rpartition(";")[0] if first.endswith(":") else first

@@ -66,7 +66,7 @@ def test_nearest_keeps_a_binary_input_binary():
 
     x = (torch.rand(1, 1, 24, 24) > 0.5).double()
     at_native(Spy(), (17, 17), restrict="nearest")(x)
-    assert set(seen[0].unique().tolist()) == {0.0, 1.0}
+    assert set(seen[-1].unique().tolist()) == {0.0, 1.0}  # the last call: before it the layout was looked for
 
 
 def test_a_fine_scale_input_shows_between_the_nodes_of_the_extended_run():
@@ -93,6 +93,18 @@ def test_layouts_and_nested_outputs():
     assert torch.equal(y["mean"], native["mean"])
     with pytest.raises(ValueError, match="did you mean 'last'"):
         at_native(Model(), (17, 17), layout="lst")
+
+
+@pytest.mark.parametrize("sizes", [(33,), (33, 33)])
+def test_a_model_with_channels_last_is_recognised(sizes):
+    """Without a layout, the random numbers that a model accepts tell it."""
+    torch.manual_seed(0)
+    m = nn.Sequential(nn.Linear(2, 5), nn.Tanh(), nn.Linear(5, 3))
+    x = torch.randn(2, *sizes, 2)
+    step = (slice(None), *(slice(None, None, 2) for _ in sizes))
+    wrapped = at_native(m, tuple((n + 1) // 2 for n in sizes))
+    assert wrapped.layout == "last"
+    assert torch.allclose(wrapped(x)[step], m(x[step]), atol=1e-6)
 
 
 def test_errors():

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
+from quadnorm.adapt.calls.examples import layout_of_model
 from quadnorm.adapt.extending.inputs import check_layout, grid_of_inputs, regridded
 from quadnorm.adapt.models import check_module, model_grid
 from quadnorm.carry.grids import carry
@@ -25,7 +26,7 @@ def at_native(
     interpolate: str = "cubic",
     weights: Tensor | None = None,
     queries: str | None = None,
-    layout: str = "first",
+    layout: str | None = None,
 ) -> AtNative | AtNativePoints:
     r"""The model run on its training grid, whatever grid it is asked on.
 
@@ -47,7 +48,8 @@ def at_native(
         queries: the name of the model's argument for the points at which outputs are wanted, if it has one: outputs on
             meshes are then asked for there instead of being interpolated.
         layout: where the channels of fields are, ``first`` (B, C, \*spatial), ``last`` or ``tokens``, as for
-            :func:`quadnorm.extend`. Outputs may be dicts, tuples and dataclasses of fields.
+            :func:`quadnorm.extend`. Default: what the model accepts when it is tried with random numbers; ``first`` if
+            that does not tell. Outputs may be dicts, tuples and dataclasses of fields.
         restrict, interpolate: ``cubic``, ``linear`` or ``nearest``, for R and P. A piecewise constant input should
             be restricted by ``nearest``.
 
@@ -65,7 +67,7 @@ def at_native(
         if given is not None:
             raise ValueError(f"{name} belong to the points of a training mesh; a grid's samples have none of their own")
     sizes, names = model_grid(model, resolution, placement)
-    return AtNative(model, sizes, names, restrict, interpolate, layout)
+    return AtNative(model, sizes, names, restrict, interpolate, layout or layout_of_model(model, sizes, names))
 
 
 class AtNative(nn.Module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from quadnorm.adapt.anchoring.examine import examined
 from quadnorm.adapt.anchoring.trace import scratch
 from quadnorm.adapt.auditing.commute import Restriction, run
 from quadnorm.adapt.auditing.experiments import ROUNDING, Resolution, errors, intervene, orders, spacing, totals
+from quadnorm.adapt.auditing.layout import ChannelsFirst, channels_first, inside, layout_of_inputs
 from quadnorm.adapt.auditing.report import Audit
 from quadnorm.adapt.auditing.rows import add_calls, evaluates, module_rows
 from quadnorm.adapt.auditing.traits import between, traits
@@ -48,8 +50,9 @@ def audit(
       are experiments, not correlations: one module's measure is exchanged and the model run again.
 
     Args:
-        model: takes (B, C, \*spatial); untouched, run in eval mode.
-        make_input: ``make_input(n)`` gives the input at resolution n, or a pair (input, target). With targets the
+        model: takes (B, C, \*spatial) or (B, \*spatial, C); untouched, run in eval mode.
+        make_input: ``make_input(n)`` gives the input at resolution n, or a pair (input, target). Where its channels are
+            shows in the axis that has the same length at all resolutions. With targets the
             audit measures the error of the model as it is, anchored, extended, and run at the training grid, and
             recommends one. It also says which way such data favours as a rule: :class:`Audit`'s ``traits``.
         resolutions: the training resolution first, then others, best nested in it; three or more give orders.
@@ -70,6 +73,11 @@ def audit(
     """
     check_module(model, "audit")
     inputs, targets = _inputs(make_input, resolutions)
+    last = layout_of_inputs([tuple(x.shape) for x in inputs.values()]) == "last"
+    if last:
+        inputs, targets = ({n: channels_first(t) for n, t in fields.items()} for fields in (inputs, targets))
+        model = ChannelsFirst(model)
+    _check_grids(inputs, resolutions)
     grids: list[Shape] = [tuple(x.shape[2:]) for x in inputs.values()]
     sizes, names = model_grid(model, grids[0], placement)
     check = seen_placement(list(inputs.values()))
@@ -95,6 +103,8 @@ def audit(
         smoothed = totals(scratch(fixed), [native, smooth], sizes, names)[1]
         if interventions:
             intervene(rows, model, report, sizes, names, native, finest)
+    if last:
+        rows, report = inside(rows, report)
     return Audit(
         resolutions=[_label(n) for n in inputs],
         spacings=[spacing(g, names) for g in grids],
@@ -125,17 +135,34 @@ def _inputs(
         inputs[n] = x
         if y is not None:
             targets[n] = y
+    if len({x.ndim for x in inputs.values()}) > 1:
+        shapes = " and ".join(str(tuple(x.shape)) for x in inputs.values())
+        raise ValueError(f"make_input gave different numbers of axes at different resolutions: {shapes}")
+    return inputs, targets
+
+
+def _check_grids(inputs: dict[Resolution, Tensor], resolutions: Sequence[Resolution]) -> None:
+    """Refuse inputs (B, C, *spatial) that are not the same fields on different grids."""
     shapes = {tuple(x.shape[2:]) for x in inputs.values()}
     if len(shapes) != len(inputs):
         raise ValueError(f"make_input gave the same grid for different resolutions: {sorted(shapes)}")
+    rows = [n for n in resolutions if inputs[n].ndim == 3 and inputs[n].shape[2] == _square(n) > 1]
+    if rows:
+        raise ValueError(
+            f"make_input({rows[0]!r}) gave {_square(rows[0])} samples in a row, which do not say how they make a grid; "
+            "wrap the model in a module that takes (B, C, *spatial) and puts the samples in a row itself"
+        )
     if len({x.shape[:2] for x in inputs.values()}) > 1:
         shapes_given = " and ".join(str(tuple(x.shape)) for x in inputs.values())
         raise ValueError(
             "make_input gave different batches or channels at different resolutions; expected the same fields as "
-            f"(B, C, *spatial), got {shapes_given}; if the model takes (B, *spatial, C), wrap it in a module that "
-            "moves the axis"
+            f"(B, C, *spatial) or (B, *spatial, C), got {shapes_given}"
         )
-    return inputs, targets
+
+
+def _square(n: Resolution) -> int:
+    """How many samples a grid with n samples per axis has, if it has two axes or as many as n says."""
+    return n * n if isinstance(n, int) else prod(n) if len(n) > 1 else 0
 
 
 def _finest(inputs: dict[Resolution, Tensor]) -> Resolution:

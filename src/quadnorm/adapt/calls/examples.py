@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 
 from quadnorm.adapt.anchoring.trace import guess_examples
 from quadnorm.adapt.calls.trees import mapped, tensors
+from quadnorm.adapt.calls.watch import looked_at
 from quadnorm.adapt.extending.inputs import LAYOUTS, check_layout, regridded, spatial_dims
 from quadnorm.measures import rule
 from quadnorm.measures.base import Shape
@@ -122,6 +124,14 @@ def make_probe(
         f"the model must be seen at work, and no input could be guessed{why}; pass example=, an input at {grid}: a "
         "tensor, a tuple of arguments or a dict of keyword arguments"
     )
+
+
+def layout_of_model(model: nn.Module, resolution: Shape, placements: tuple[str, ...]) -> str:
+    """``first`` or ``last``, whichever the model accepts when it is tried with random numbers; ``first`` if neither."""
+    try:
+        return make_probe(model, resolution, placements, None, None, partial(looked_at, model)).layout
+    except ValueError:
+        return "first"
 
 
 def _layout_of(arguments: Arguments, resolution: Shape) -> str | None:

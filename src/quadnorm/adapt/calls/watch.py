@@ -155,6 +155,12 @@ def only_looking(model: nn.Module) -> Iterator[None]:
                 b.copy_(before)
 
 
+def looked_at(model: nn.Module, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
+    """The model's output for (args, kwargs), from a run that leaves no trace."""
+    with only_looking(model):
+        return model(*arguments[0], **arguments[1])
+
+
 def watched(
     model: nn.Module,
     args: tuple[Any, ...],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from quadnorm.adapt.calls.drift import at_training_nodes, relative_gap
 from quadnorm.adapt.calls.examples import Probe, make_probe
 from quadnorm.adapt.calls.plan import CallPlan, CannotFollowError, refinements
 from quadnorm.adapt.calls.trees import tensors
-from quadnorm.adapt.calls.watch import only_looking
+from quadnorm.adapt.calls.watch import looked_at, only_looking
 from quadnorm.adapt.extending.extended import Extended
 from quadnorm.adapt.extending.listing import listed
 from quadnorm.adapt.models import check_module, model_grid
@@ -79,12 +80,7 @@ def extend(
     if restrict not in METHODS:
         raise ValueError(unknown("way to interpolate", restrict, METHODS))
     sizes, names = model_grid(model, resolution, placement)
-
-    def works(arguments: Any) -> Any:
-        with only_looking(model):
-            return model(*arguments[0], **arguments[1])
-
-    probe = make_probe(model, sizes, names, example, layout, works)
+    probe = make_probe(model, sizes, names, example, layout, partial(looked_at, model))
     extended = Extended(model, sizes, names, probe.layout, restrict)
     plan = extended.plan(*probe.arguments)
     gap = compared(extended, plan, probe)

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from quadnorm.adapt import anchor
+from quadnorm.measures import Anchored
 from tests.adapt.fields import orders, smooth
 
 
@@ -151,6 +152,17 @@ def test_pool_is_the_anchored_mean():
     z = torch.randn(2, 3, 17, 13, dtype=torch.float64)
     expected = torch.einsum("bcij,i,j->bc", z, weights(17, 9), weights(13, 9))[..., None, None]
     assert torch.allclose(anchor(nn.AdaptiveAvgPool2d(1), (9, 9))(z), expected, atol=1e-13)
+
+
+def test_modules_behind_a_pool_are_no_means():
+    """On one sample Flatten gives what a mean would; on several it does not, and is left alone."""
+    torch.manual_seed(0)
+    gate = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 4), nn.Unflatten(1, (4, 1, 1)))
+    fixed = anchor(gate.double(), (9, 9), example=torch.randn(1, 4, 9, 9, dtype=torch.float64))
+    assert [(e.name, e.action) for e in fixed.anchor_report] == [("0", "anchored")]
+    x = torch.randn(2, 4, 17, 17, dtype=torch.float64)
+    weights = Anchored((9, 9)).weights((17, 17))
+    assert torch.allclose(fixed(x), gate[1:](torch.einsum("bcij,ij->bc", x, weights)[..., None, None]), atol=1e-12)
 
 
 def test_unbatched_input_and_flattened_grids():

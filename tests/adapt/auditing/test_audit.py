@@ -228,6 +228,30 @@ def test_the_recommendation_can_be_typed():
         assert "anchored at 9×9" in fixed.anchor_report.title
 
 
+def test_modules_may_refuse_other_grids_in_any_way():
+    """A module that asserts what it is given has no row of its own; the rest of the audit stands."""
+
+    class Fussy(nn.Module):
+        largest = 0
+
+        def forward(self, x):
+            assert x.shape[-1] >= self.largest, "never a coarser grid than before"
+            self.largest = x.shape[-1]
+            return x
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.fussy = nn.GroupNorm(1, 1), Fussy()
+
+        def forward(self, x):
+            self.fussy.largest = 0
+            return self.fussy(self.norm(x))
+
+    result = audit(Model().double(), smooth, [9, 17])
+    assert [r.name for r in result.leaks] == ["norm"]
+
+
 def test_the_model_is_untouched():
     model = network(nn.BatchNorm2d(4), nn.GroupNorm(1, 4)).train()
     before = {k: v.clone() for k, v in model.state_dict().items()}

@@ -5,7 +5,9 @@ A single time says more about the machine than about the code. So compare with a
 
 import ctypes
 import gc
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from math import nan
 from pathlib import Path
 from statistics import median
@@ -75,6 +77,29 @@ def peak_memory(fn: Callable[[], object]) -> float:
     peak = _status("VmHWM")
     del result
     return max(peak - before, 0) * 1024 / 1e6
+
+
+@contextmanager
+def memory_kept() -> Iterator[bool]:
+    """Let the C library keep whatever is freed inside, of any size; whether it can (glibc).
+
+    Large tensors otherwise come from the system, page by page, and go back at once. What that costs either side of a
+    comparison is decided by where its memory happens to lie.
+    """
+    try:
+        libc = ctypes.CDLL("libc.so.6")
+        set_option, give_back = libc.mallopt, libc.malloc_trim
+    except (OSError, AttributeError):
+        yield False
+        return
+    trim_threshold, mmap_max = -1, -4  # of malloc.h
+    before = int(os.environ.get("MALLOC_TRIM_THRESHOLD_") or 2**17), int(os.environ.get("MALLOC_MMAP_MAX_") or 2**16)
+    try:
+        yield bool(set_option(trim_threshold, 2**31 - 1) and set_option(mmap_max, 0))
+    finally:
+        set_option(trim_threshold, before[0])
+        set_option(mmap_max, before[1])
+        give_back(0)
 
 
 def _status(field: str) -> int:

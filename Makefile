@@ -45,7 +45,7 @@ demo: $(READY)   ## the main job: train at 33², test up to 257², what each nor
 	$(BIN)/quadnorm report out/demo --out out/demo/report.html
 
 results: $(READY) ## the pages of results, from the committed records: docs/results.md, README's table, out/report.html
-	$(BIN)/quadnorm report results/desk.tar.xz --out out/report.html --markdown docs/results.md --readme README.md
+	$(BIN)/quadnorm report $(sort $(wildcard results/*.tar.xz)) --out out/report.html --markdown docs/results.md --readme README.md
 
 bench: $(READY)  ## every benchmark, each against named peers in the same run
 	$(BIN)/quadnorm bench all

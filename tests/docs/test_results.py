@@ -13,12 +13,13 @@ from quadnorm.lab.report.markdown import results_page, update_readme
 from quadnorm.lab.studies.pack import unpack
 from tests import ROOT
 
-RENEW = "they are not those of results/desk.tar.xz any more: run `make results`"
+RENEW = "they are not those of the packs in results/ any more: run `make results`"
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    return Library([unpack(ROOT / "results" / "desk.tar.xz", tmp_path_factory.mktemp("records") / "desk")])
+    packs = sorted((ROOT / "results").glob("*.tar.xz"))
+    return Library([unpack(pack, tmp_path_factory.mktemp("records") / pack.name) for pack in packs])
 
 
 def test_the_page_of_results(library):

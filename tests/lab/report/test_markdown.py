@@ -11,6 +11,7 @@ from quadnorm.lab.analysis.results import Library
 from quadnorm.lab.analysis.tables.reach import COLUMNS, reach_table, reaches
 from quadnorm.lab.report.markdown import BEGIN, END, readme_table, results_page, update_readme, verdict_table
 from quadnorm.lab.studies import study
+from quadnorm.lab.studies.runner import select
 from tests.lab.analysis.synthetic_records import write_records
 
 FAR = {"as-trained": 9.0, "anchor-all": 3.5, "native": 4.0}
@@ -54,6 +55,26 @@ def test_the_page_repeats_and_has_every_claim(library, tmp_path):
     assert "## What each way reaches" in text
     assert "quadnorm study run demo --preset desk" in text
     assert "# Results" in results_page(Library([tmp_path]))
+
+
+def test_runs_of_the_papers_size_have_a_section_and_replace_no_study(library, tmp_path):
+    """Two runs at the paper's budget beside a whole study at the desk's: the study stays, the two stand by themselves,
+    once, although other studies share them."""
+    desk = study("error-decomp").at("desk")
+    write_records(desk, tmp_path, lambda run, way, grid: 3.0, test=1)
+    full = select(study("error-decomp"), seeds=(0,), methods=("LayerNorm", "QuadNorm"))
+    write_records(full, tmp_path, lambda run, way, grid: 2.5 if grid == 64 else 7.25, test=1)
+    both = Library([tmp_path])
+    assert both.results("error-decomp").study.preset == "desk"
+    (alone,) = both.of_full_size()
+    assert [m.label for m in alone.study.variants[0].methods] == ["LayerNorm", "QuadNorm"]
+    text = results_page(both)
+    section = text.partition("## Runs of the paper's size")[2].partition("\n## ")[0]
+    assert "2.50" in section
+    assert "7.25" in section
+    assert "not run" not in section
+    assert "7.25" not in text.partition("## Studies")[2].partition("### error-decomp")[2].partition("\n### ")[0]
+    assert "Runs of the paper's size" not in results_page(library)
 
 
 def test_the_readme_keeps_everything_but_its_table(library, tmp_path):

@@ -198,7 +198,7 @@ def printed_variant(study: Study, variant: Variant) -> Variant:
 
 @dataclass
 class Library:
-    """Folders of records, and the catalog's studies in them, each at the largest preset that has results.
+    """Folders of records, and the catalog's studies in them, each at the preset that most of its runs have.
 
     ``names``: what a reader knows the folders by, where that is not their path.
     """
@@ -240,12 +240,29 @@ class Library:
         return self._files[path]
 
     def results(self, name: str) -> Results:
-        """A study's results at the largest preset that has any; at ``desk`` if none has."""
-        for preset in reversed(PRESETS):
-            results = self.at(name, preset)
-            if results.any or results.problems:
-                return results
-        return self.at(name, "desk")
+        """A study's results at the preset with the most runs, the larger one if two have as many; smoke runs only if
+        there are no others, and ``desk`` if there are none at all.
+
+        A single run of the paper's size does not take the place of a whole study: see :meth:`of_full_size`.
+        """
+        *small, desk, paper = (self.at(name, preset) for preset in PRESETS)
+        there = [r for r in (paper, desk) if r.any or r.problems]
+        if there:
+            return max(there, key=lambda r: len(r.runs))
+        return next((r for r in small if r.any or r.problems), desk)
+
+    def of_full_size(self) -> list[Results]:
+        """Runs of the paper's size that no study shows, each once, with the methods that were run."""
+        listed: list[Results] = []
+        seen: set[str] = set()
+        for name in study_names():
+            results = self.at(name, "paper")
+            keys = {r.key for r in results.runs if r.record}
+            if keys <= seen or self.results(name) is results:
+                continue
+            seen |= keys
+            listed.append(_with_what_ran(results))
+        return listed
 
     def comparable(self, name: str) -> Results | None:
         """The results if they allow comparing methods, else None: not for smoke runs and not for mixed records."""
@@ -262,6 +279,16 @@ class Library:
         """Run folders that belong to no study of the catalog at any preset."""
         claimed = {key for name in study_names() for preset in PRESETS for key in _run_keys(name, preset)}
         return [folder for key, folder in sorted(self.folders.items()) if key not in claimed]
+
+
+def _with_what_ran(results: Results) -> Results:
+    """The same results of a study without the methods and seeds that were not run."""
+    ran = {(variant, method) for variant, method, _, _ in results.errors}
+    variants = (
+        replace(v, methods=tuple(m for m in v.methods if (v.name, m.label) in ran)) for v in results.study.variants
+    )
+    study = replace(results.study, variants=tuple(v for v in variants if v.methods), seeds=results.seeds)
+    return replace(results, study=study)
 
 
 def library_of(roots: Path | Sequence[Path] | Library) -> Library:

@@ -19,7 +19,11 @@ from quadnorm.lab.report.cards import OPERATORS, cards
 from quadnorm.lab.report.overview import counts
 
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
-COMMAND = "quadnorm report results/desk.tar.xz --markdown docs/results.md --readme README.md"
+COMMAND = "make results"
+FULL_SIZE = (
+    "Trained with the paper's samples, epochs, width and grids, one seed: an anchor for the smaller runs below, not a "
+    "study. The data are drawn anew, and every grid sees the same test instances."
+)
 
 
 def results_page(library: Library) -> str:
@@ -40,6 +44,11 @@ def results_page(library: Library) -> str:
     parts += ["## Verdicts on claims", verdict_summary(judged), verdict_table(judged)]
     parts.append("### Where the paper's tables disagree")
     parts.append("\n".join(f"- *{name}*: {escaped(text)}" for name, text in CONTRADICTIONS.items()))
+    full_size = library.of_full_size()
+    if full_size:
+        parts += ["## Runs of the paper's size", FULL_SIZE]
+        for results in full_size:
+            parts += [f"### {results.study.name}, paper preset", table_of(results).markdown()]
     studies = list(library.all_comparable())
     if studies:
         parts.append("## Studies")

@@ -89,7 +89,8 @@ def page(library: Library, other: Library | None = None) -> str:
     """The page as text."""
     there = [results for name in study_names() if _shown(results := library.results(name))]
     # Studies share runs: a study that has only a few of its own runs comes after those that were really run.
-    sections = [_section(results) for results in sorted(there, key=lambda r: _coverage(r) < 0.5)]
+    there = [*sorted(there, key=lambda r: _coverage(r) < 0.5), *library.of_full_size()]
+    sections = [_section(results) for results in there]
     absent = [
         (s.name, s.title, command(s), estimate(s).minutes())
         for s in (study(name).at("desk") for name in study_names() if not _shown(library.results(name)))

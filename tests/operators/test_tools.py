@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.checkpoint import checkpoint
 
 from quadnorm import Anchored
@@ -79,6 +80,24 @@ def test_export_with_one_size_for_both_axes(name, options):
     for size in (8, 9, 33):
         x = torch.randn(2, 1, size, size)
         torch.testing.assert_close(program.module()(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+@OWN_WARNINGS
+@pytest.mark.parametrize(("mode", "pre_dispatch"), [("real", True), ("symbolic", False)])
+@pytest.mark.parametrize("name", ["fno", "hermitian", "transolver"])
+def test_make_fx_records_plain_operations(name, mode, pre_dispatch):
+    """Nothing is written into a tensor that the recorder does not see, and sizes may be symbols."""
+    model = build(name, norm="quad", measure="trapezoid").eval()
+    state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+
+    def f(x, state):
+        return torch.func.functional_call(model, state, (x,))
+
+    with torch.no_grad():
+        graph = make_fx(f, tracing_mode=mode, pre_dispatch=pre_dispatch)(torch.randn(2, 1, 9, 10), state)
+    assert not any("out" in node.kwargs for node in graph.graph.nodes)
+    x = torch.randn(2, 1, 9, 10)
+    torch.testing.assert_close(graph(x, state), model(x), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -12,7 +12,7 @@ from torch.overrides import handle_torch_function, has_torch_function
 
 from quadnorm._precision import full_precision
 from quadnorm._suggest import unknown
-from quadnorm._tensors import is_plain
+from quadnorm._tensors import is_plain, recorded_before_dispatch
 from quadnorm.measures import Anchored, Measure, as_measure
 from quadnorm.operators.spectral.dft import COUNTING, Wave, matrix, waves_of
 from quadnorm.operators.spectral.hermitian import tie, untie
@@ -172,7 +172,8 @@ class SpectralConv(nn.Module):
         ``bias`` (C_out,) is added: as the wave k = 0, for free. ``weights`` (1 or B, N), summing to 1, take the place
         of the measure's.
         """
-        if has_torch_function((x,)):  # one call to modes, whichever way the sum is taken
+        # One call to modes, whichever way the sum is taken. A recorder must be seen: modes see no other behind them.
+        if has_torch_function((x,)) and not recorded_before_dispatch():
             y: Tensor = handle_torch_function(SpectralConv.forward, (x,), self, x, bias, weights)
             return y
         sizes = self._checked(x)
@@ -217,6 +218,8 @@ class SpectralConv(nn.Module):
                     f"{sizes} samples; use backend='auto' or 'dense'"
                 )
             return True
+        if any(isinstance(n, torch.SymInt) for n in sizes):  # a trace for any size cannot ask what costs less
+            return False
         return possible and dense_cost(sizes, self.modes.tops) > fft_cost(sizes)
 
     def _checked(self, x: Tensor) -> tuple[int, ...]:

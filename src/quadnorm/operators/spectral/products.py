@@ -67,7 +67,8 @@ def _along(t: Tensor, a: Tensor, axis: int) -> Tensor:
 
 
 def _order(sizes: tuple[int, ...], rows: tuple[int, ...]) -> tuple[int, ...]:
-    if torch.compiler.is_compiling():  # sizes may be symbols, which cannot be compared without fixing them
+    # Symbols cannot be compared without fixing them.
+    if torch.compiler.is_compiling() or any(isinstance(n, torch.SymInt) for n in sizes):
         return tuple(reversed(range(len(sizes))))
     return cheapest_order(sizes, rows)
 

@@ -92,6 +92,17 @@ def test_functionalize_leaves_nothing_behind(kernel):
             assert not torch._is_functional_tensor(later(x))
 
 
+def test_inference_mode_leaves_nothing_behind(kernel):
+    """Evaluation in inference mode, then a training step at the same size, which no other test has."""
+    for batch, make in enumerate(LAYERS.values(), start=11):
+        layer, x = make(), torch.randn(batch, 4, 7, 23, requires_grad=True)
+        with torch.inference_mode():
+            evaluated = layer(x)
+        y = layer(x)
+        torch.testing.assert_close(y.detach(), evaluated.clone())
+        y.square().sum().backward()
+
+
 def test_many_gradients_at_once(kernel):
     layer = QuadNorm(4, mode="group", num_groups=2, dtype=torch.float64)
     x = torch.randn(2, 4, 5, dtype=torch.float64, requires_grad=True)

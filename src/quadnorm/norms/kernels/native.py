@@ -159,5 +159,6 @@ def _affine(x: Tensor, slope: Array, offset: Array, y: Tensor) -> None:
 @lru_cache(maxsize=64)
 def _constants(size: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Zeros, ones, and two tensors without numbers, for what batch norm would save; none of them is ever changed."""
-    zeros = torch.zeros(size, dtype=dtype, device="cpu")
-    return zeros, torch.ones_like(zeros), zeros.new_empty(0), zeros.new_empty(0)
+    with torch.inference_mode(False):  # tensors born in inference mode could not be written to outside of it
+        zeros = torch.zeros(size, dtype=dtype, device="cpu")
+        return zeros, torch.ones_like(zeros), zeros.new_empty(0), zeros.new_empty(0)

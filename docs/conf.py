@@ -17,6 +17,7 @@ version = release = _version("quadnorm")
 
 extensions = [
     "generated",  # docs/_ext: pages made of the command line, the configuration, the problems and the studies
+    "site_links",
     "mathml",
     "unbroken",
     "myst_parser",

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from command_page import command_page
 from config_page import config_page
+from figure_page import figure_page
 from problem_pages import problem_pages
 from study_pages import study_pages
 
@@ -13,6 +14,7 @@ def write_pages(docs: Path) -> list[Path]:
     root = docs / "generated"
     (root / "problems").mkdir(parents=True, exist_ok=True)
     pages = {"commands.md": command_page(), "configuration.md": config_page()}
+    pages["figures.md"] = figure_page(docs.parent / "results" / "desk.tar.xz")
     pages |= {f"problems/{name}": text for name, text in problem_pages(root / "problems").items()}
     pages |= {f"studies/{name}": text for name, text in study_pages(docs / "results.md").items()}
     for old in set(root.rglob("*.md")) - {root / name for name in pages}:

@@ -1,5 +1,6 @@
 """A page for each study: what is trained and measured, what the paper prints, and the commands."""
 
+import re
 from pathlib import Path
 
 from markup import code, escape, table
@@ -12,7 +13,7 @@ def study_pages(results: Path) -> dict[str, str]:
 
     measured = results.read_text(encoding="utf-8") if results.exists() else ""
     names = study_names()
-    pages = {f"{name}.md": study_page(name, f"\n### {name}\n" in measured) for name in names}
+    pages = {f"{name}.md": study_page(name, section(measured, name)) for name in names}
     rows = []
     for name in names:
         desk, paper = (estimate(study(name).at(preset)) for preset in ("desk", "paper"))
@@ -44,15 +45,25 @@ def study_pages(results: Path) -> dict[str, str]:
     return pages
 
 
-def study_page(name: str, measured: bool) -> str:
-    """One study."""
+def section(page: str, name: str) -> str:
+    r"""What a page says below ``### name``, up to the next heading; empty if it has no such heading.
+
+    >>> section("# Results\n\n### demo\n\nA table.\n\n### depth\n", "demo")
+    'A table.'
+    """
+    found = re.search(rf"^### {re.escape(name)}$(.*?)(?=^##|\Z)", page, flags=re.DOTALL | re.MULTILINE)
+    return found[1].strip() if found else ""
+
+
+def study_page(name: str, measured: str) -> str:
+    """One study; ``measured`` is its part of the page of results."""
     from quadnorm.lab.studies import estimate, study
     from quadnorm.lab.studies.paper import paper_table
 
     s = study(name)
     parts = [f"# {name}", escape(s.title) + "."]
-    if measured:
-        parts.append(f"Measured: [results](../../results.md#{name}).")
+    if not measured:
+        parts.append("Not measured yet: the records that come with the repository hold no run of it.")
     parts += [
         "## What is run",
         table(
@@ -80,6 +91,13 @@ def study_page(name: str, measured: bool) -> str:
         f"quadnorm study run {name} --preset {p:6s} # {c.runs} runs, {_time(c.minutes())}" for p, c in cost.items()
     ]
     parts.append("```sh\n" + "\n".join([*lines, f"quadnorm study show {name} --preset desk"]) + "\n```")
+    if measured:
+        parts += [
+            "## Measured here",
+            f"From the records that come with the repository; the [results](../../results.md#{name}) have the same "
+            "table among the others.",
+            measured,
+        ]
     labels = dict.fromkeys([*s.tables, *(v.label for v in s.variants if v.label)])
     for label in labels:
         parts += [f"## The paper's table `{label.removeprefix('tab:')}`", _printed(paper_table(label))]

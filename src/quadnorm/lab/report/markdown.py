@@ -25,6 +25,16 @@ FULL_SIZE = (
     "study. The data are drawn anew, and every grid sees the same test instances."
 )
 
+GUIDE = """What the paper claims, and what our own runs show. Every number is a relative L² error in %, unless its table says
+otherwise: smaller is better. The words used below:
+
+- *as trained*: the model is used on the other grid as it is. *Anchored*, *extended*, *run at the training grid*: the same
+  trained weights, used in one of three ways that need no training.
+- *native*: at the training grid. *32² → 256²*: trained on 32 × 32 samples, tested on 256 × 256.
+- *desk*: a small budget that runs in minutes on two cores, with fewer samples and often coarser grids than the paper's.
+  Compare the rows of a table with each other, not its numbers with the paper's.
+- *↳ paper*: what the paper prints for the row above."""
+
 
 def results_page(library: Library) -> str:
     """The documentation's page of results."""
@@ -32,6 +42,7 @@ def results_page(library: Library) -> str:
     judged = judge_all(library)
     parts = [
         "# Results",
+        GUIDE,
         f"Generated from records by `{COMMAND}`; edits are lost.",
         f"{n.runs} trained models in {n.studies} of {n.of} studies"
         + (f", {n.diverged} of them diverged" if n.diverged else "")

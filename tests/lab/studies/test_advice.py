@@ -37,8 +37,11 @@ def test_the_papers_five_recommendations():
 def test_on_the_command_line(capsys):
     assert run(["advise", "--operator", "transolver"]) == 0
     assert "norm='quad:instance'" in capsys.readouterr().out
+    assert run(["advise", "--operator", "galerkin"]) == 0  # docs/start/which-norm.md has the measurements
+    assert "norm='quad'" in capsys.readouterr().out
     assert run(["advise", "--existing", "--placement", "cell"]) == 0
-    assert "qn.anchor(model, n0, placement='cell')" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert shown.index("qn.extend(model, n0, placement='cell')") < shown.index("qn.anchor(model, n0, placement='cell')")
     assert run(["advise", "--operator", "unet"]) == 2
     with pytest.raises(ValueError, match="unknown operator"):
         advice("unet", "dirichlet", "endpoint", existing=False)

@@ -28,7 +28,10 @@ def code(text: object) -> str:
     return f"`{str(text).replace('|', chr(92) + '|')}`"
 
 
-_SPACE = re.compile(r"(?<=[\d²³%]) (?=[±→/] ?[\d−+])|(?<=[\d²³%] [±→/]) (?=[\d−+])|(?<=\d) (?=%)")
+_SPACE = re.compile(
+    r"(?<=[\d²³%]) (?=[±→/] ?[\d−+])|(?<=[\d²³%] [±→/]) (?=[\d−+])"
+    r"|(?<=\d) (?=%|\(×)|(?<=\d,) (?=(?:desk|paper|smoke)\b)"
+)
 _EXPONENT = re.compile(r"(?<=\de-)(?=\d)")
 
 
@@ -37,6 +40,8 @@ def unbroken(text: str) -> str:
 
     >>> unbroken("a 16.35 ± 0.71 or 32² → 128²").replace("\N{NO-BREAK SPACE}", "~")
     'a 16.35~±~0.71 or 32²~→~128²'
+    >>> unbroken("+3.64 (×2.29)").replace("\N{NO-BREAK SPACE}", "~")
+    '+3.64~(×2.29)'
     >>> unbroken("1.2e-02") == "1.2e-\N{WORD JOINER}02"
     True
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ def _image(
     bar.ax.tick_params(labelsize=6)
     bar.outline.set_visible(False)
     axis.set(xticks=[], yticks=[])
-    axis.set_title(title, fontweight="normal", fontsize=7.5, color=INK)
+    axis.set_title(fill(title, 34), fontweight="normal", fontsize=7.5, color=INK)
 
 
 def _compared(library: Library, study: str, grid: int) -> FieldSample | None:

@@ -86,6 +86,10 @@ def test_mask_and_weights_together_and_everywhere(kernel):
     assert torch.isfinite(QuadBandNorm(4, bands=3)(x, mask=mask)).all()
     for layer in (NoNorm(4), TokenNorm(4), SpectralNorm(4)):
         assert torch.equal(layer(clean, mask=mask), layer(clean))
+    for layer in (QuadBandNorm(4, bands=3), SpectralNorm(4), SpectralNorm(4, measure="trapezoid")):
+        ways = [layer(torch.where(mask[0], clean, fill), mask=mask[0]) for fill in (torch.nan, 0.0, 123.0)]
+        assert torch.equal(ways[0], ways[1])  # a transform would spread what the mask hides
+        assert torch.equal(ways[1], ways[2])
     flat = clean.flatten(2).movedim(1, -1).reshape(-1, 4)
     batch = torch.arange(3).repeat_interleave(42)
     ragged = quad_norm_ragged(flat, w.flatten().repeat(3), batch, mask=mask.flatten())

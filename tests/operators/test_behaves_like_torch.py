@@ -212,6 +212,16 @@ def test_mask_multiplies_the_measure_and_weights_replace_it(name):
     torch.testing.assert_close(both[1], model(x[1:], mask=~mask)[0], rtol=1e-4, atol=1e-6)
 
 
+@EACH
+def test_a_mask_without_samples_is_refused_by_the_operator_itself(name):
+    """Also where no norm would notice: its sums would be 0, and the output a number without meaning."""
+    mask = torch.ones(2, 6, 7, dtype=torch.bool)
+    mask[1] = False
+    for norm in ("none", "token"):
+        with pytest.raises(ValueError, match=r"the mask leaves nothing of batch entries \[1\]"):
+            build(name, norm=norm)(torch.randn(2, 1, 6, 7), mask=mask)
+
+
 @OWN_WARNINGS
 def test_fno_in_onnxruntime():
     """The default exporter, plain operations only."""

@@ -75,7 +75,7 @@ def call_plan(measure: Measure | None, weights: Any, mask: Any, x: Tensor, spati
         w = given_weights(weights, x, spatial)
     if mask is not None:
         w = w * given_mask(mask, x, spatial)
-        _check(w, "the mask leaves")
+        check_weights(w, "the mask leaves")
     # On a CPU the smallest weight is at hand; elsewhere reading it would cost more than assuming the worst.
     has_absent = not is_plain(w) or w.device.type != "cpu" or bool((w == 0).any())
     return Plan(scaled(w, statistics_dtype(x)), has_absent)
@@ -89,7 +89,7 @@ def given_weights(weights: Any, x: Tensor, spatial: Shape) -> Tensor:
     dtype = statistics_dtype(x)
     w = w.to(device=x.device, dtype=torch.promote_types(w.dtype, dtype) if w.is_floating_point() else dtype)
     flat = _rows(w, "weights have", x, spatial)
-    _check(flat, "the weights leave")
+    check_weights(flat, "the weights leave")
     return flat
 
 
@@ -118,7 +118,7 @@ def _rows(t: Tensor, subject: str, x: Tensor, spatial: Shape) -> Tensor:
     )
 
 
-def _check(w: Tensor, subject: str) -> None:
+def check_weights(w: Tensor, subject: str) -> None:
     """Raise for weights (1 or B, N) that are negative, not finite or all zero.
 
     Values on a CPU are looked at. On a CUDA device they are asserted there, without waiting for it; elsewhere, and in a

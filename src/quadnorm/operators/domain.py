@@ -16,7 +16,7 @@ from quadnorm.measures._cache import TensorCache
 from quadnorm.measures.axes import RuleAxis
 from quadnorm.norms import make_norm
 from quadnorm.norms.factory import parse
-from quadnorm.norms.weights import blended, given_mask, given_weights, scaled
+from quadnorm.norms.weights import blended, check_weights, given_mask, given_weights, scaled
 
 COUNTING = Grid("counting")
 _POSITIONS = TensorCache(64 * 2**20)
@@ -103,6 +103,7 @@ def sample_weights(
         w = given_weights(given, x, spatial)
     if mask is not None:
         w = w * given_mask(mask, x, spatial)
+        check_weights(w, "the mask leaves")
     w = scaled(w, dtype)
     return blended(w, share) if share else w
 

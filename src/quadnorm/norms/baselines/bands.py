@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.norms.kernels.inputs import without_fill_values
 from quadnorm.norms.quad import PROXY, QuadNorm, leaf_call
 
 
@@ -25,6 +24,16 @@ def wavenumbers(spatial: tuple[int, ...], device: torch.device) -> Tensor:
     return square.sqrt()
 
 
+def _to_transform(norm: QuadNorm, x: Tensor, weights: Any, mask: Any) -> Tensor:
+    """Input x in float32 or better, with 0 at absent samples: a transform spreads what they hold everywhere."""
+    xs = x if x.dtype == torch.float64 else x.float()
+    plan = norm._plan(x) if weights is None and mask is None else norm._call_plan(x, weights, mask)
+    if plan.weights is None or not plan.has_absent:
+        return xs
+    absent = (plan.weights == 0).reshape(-1, 1, *x.shape[2:])
+    return torch.where(absent, torch.zeros((), dtype=xs.dtype, device=xs.device), xs)
+
+
 class SpectralNorm(QuadNorm):
     r"""Spectral normalization of the activations: every Fourier mode gets the same energy.
 
@@ -32,8 +41,8 @@ class SpectralNorm(QuadNorm):
         \;+\; \beta_c \text{ at } k = 0
 
     with x̂ the discrete Fourier transform divided by the number of samples. Not the spectral norm of a weight matrix. A
-    finer grid has more modes, and noise in them is lifted to unit energy. ``weights=`` and ``mask=`` are accepted and
-    ignored: there is no spatial average.
+    finer grid has more modes, and noise in them is lifted to unit energy. There is no spatial average: of ``weights=``
+    and ``mask=`` only matters which samples are absent, and those are read as 0.
 
     >>> y = SpectralNorm(4, eps=0.0)(torch.randn(2, 4, 8))
     >>> round(torch.fft.rfft(y, norm="forward").abs().square().mean().item(), 4)
@@ -43,12 +52,11 @@ class SpectralNorm(QuadNorm):
     def forward(self, x: Tensor, weights: Any = None, mask: Any = None) -> Tensor:
         """Whiten the spectrum."""
         if isinstance(x, PROXY):
-            return leaf_call(self, x)
+            return leaf_call(self, x, weights=weights, mask=mask)
         if self.layout != "first":
             raise ValueError("SpectralNorm needs layout='first', (B, C, *spatial)")
         dims = tuple(range(2, x.ndim))
-        xs = x if x.dtype == torch.float64 else x.float()
-        spectrum = torch.fft.rfftn(xs, dim=dims, norm="forward")
+        spectrum = torch.fft.rfftn(_to_transform(self, x, weights, mask), dim=dims, norm="forward")
         energy = spectrum.real.square() + spectrum.imag.square()
         spectrum = spectrum * torch.rsqrt(energy.mean(1, keepdim=True) + self.eps)
         y: Tensor = torch.fft.irfftn(spectrum, s=x.shape[2:], dim=dims, norm="forward")
@@ -93,10 +101,7 @@ class RIBandNorm(QuadNorm):
             raise ValueError(f"{type(self).__name__} needs layout='first', (B, C, *spatial)")
         spatial = tuple(x.shape[2:])
         dims = tuple(range(2, x.ndim))
-        xs = x if x.dtype == torch.float64 else x.float()
-        plan = self._plan(x) if weights is None and mask is None else self._call_plan(x, weights, mask)
-        if plan.weights is not None and plan.has_absent:  # the transform would spread a fill value everywhere
-            xs = without_fill_values(xs, plan.weights)
+        xs = _to_transform(self, x, weights, mask)
         spectrum = torch.fft.rfftn(xs, dim=dims)
         # Band 0 is the mean, band b ≥ 1 holds 2^(b−1) ≤ |k| < 2^b.
         octave = torch.log2(wavenumbers(spatial, x.device).clamp_min(0.5)).floor().long() + 1

@@ -144,6 +144,12 @@ def test_extreme_values_give_what_native_gives(kernel, mode):
     torch.testing.assert_close(layer(large), F.group_norm(large, groups, eps=0.0))  # 1/√∞ = 0
     large.requires_grad_()
     layer(large).sum().backward()
+    for far in (1e20, 1e25):  # where the square of the mean is infinite too
+        x = ((torch.randn(2, 4, 5, 5) + 1) * far).requires_grad_()
+        y = layer(x)
+        torch.testing.assert_close(y, F.group_norm(x, groups, eps=0.0))
+        y.sum().backward()
+        assert x.grad.isfinite().all()
     x = torch.randn(2, 4, 33)
     x[0, 1, 5] = float("inf")
     y = QuadRMSNorm(4, affine=False)(x)

@@ -120,7 +120,8 @@ def _about(x: Tensor, w: Tensor, centre: Tensor, space: Tensor) -> tuple[Tensor,
         moments[1, b, c].addmv_(d.mul_(d), w[b, i])
     mass = w.sum(1, keepdim=True).clamp_min_(torch.finfo(w.dtype).tiny)
     first, second = (moments / mass).view(2, B, centre.shape[1], D).mean(3)
-    return first, (second - first.square()).clamp_min(0)
+    # Squares that overflow mean an infinite variance; ∞ − ∞ would make it NaN.
+    return first, torch.where(second == torch.inf, second, (second - first.square()).clamp_min(0))
 
 
 def _of_rows(rstd: Tensor | None, parameter: Tensor | None, stats: Tensor, channels: int) -> Tensor:

@@ -252,3 +252,24 @@ def test_as_measure():
     assert as_measure(b) is b
     with pytest.raises(TypeError, match="rule's name"):
         as_measure(3)
+
+
+def test_a_default_device_does_not_leak_into_measures():
+    """Numbers that describe a measure are read on the CPU, wherever new tensors go."""
+    mask, index = torch.tensor([True, False, True]), torch.tensor([1, 2])
+
+    def measures():
+        yield Weights([1.0, 2.0, 3.0]), 3
+        yield Grid.from_coordinates([0.0, 0.2, 1.0]), 3
+        yield Grid("trapezoid").masked(mask), 3
+        yield Grid("trapezoid").subsample(index, [1.0, 2.0, 1.0, 1.0, 1.0], shape=5), 2
+
+    want = [m.weights(n) for m, n in measures()]
+    before = torch.get_default_device()
+    torch.set_default_device("meta")
+    try:
+        got = [m.weights(n) for m, n in measures()]
+    finally:
+        torch.set_default_device(before)
+    for a, b in zip(got, want, strict=True):
+        torch.testing.assert_close(a, b)

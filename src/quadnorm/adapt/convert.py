@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -171,7 +172,8 @@ def _build(to: Any, channels: int, layout: Any, old: Any, measure: Any, groups: 
         options |= _mode(groups, channels)
     if measure is not None:
         options["measure"] = measure
-    new = make(to, channels, **options)
+    with nullcontext() if like is None else like.device:
+        new = make(to, channels, **options)
     if like is not None:
         new = new.to(device=like.device, dtype=like.dtype)
     elif hasattr(new, "weight"):  # no γ and β before: none now

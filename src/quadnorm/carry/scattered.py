@@ -35,7 +35,7 @@ def linear_map(source: Any, target: Any) -> tuple[Tensor, Tensor]:
 
 
 def _points(points: Any, which: str) -> np.ndarray:
-    p = np.ascontiguousarray(torch.as_tensor(points).detach().cpu().double().numpy())
+    p = np.ascontiguousarray(torch.as_tensor(points, device="cpu").detach().double().numpy())
     if p.ndim != 2 or p.shape[0] < 1 or not 1 <= p.shape[1] <= 3:
         raise ValueError(f"{which} points must have shape (N, d) with d from 1 to 3, got {p.shape}")
     if not np.isfinite(p).all():

@@ -29,7 +29,7 @@ class Weights(Measure):
     _digest: str
 
     def __init__(self, weights: Any, *, total: float | None = None) -> None:
-        w = torch.as_tensor(weights).detach().to("cpu", torch.float64, copy=True).contiguous()
+        w = torch.as_tensor(weights, device="cpu").detach().to(torch.float64, copy=True).contiguous()
         if w.ndim == 0 or w.numel() == 0:
             raise ValueError(f"weights must hold one number per sample, got shape {tuple(w.shape)}")
         if not torch.isfinite(w).all():
@@ -146,12 +146,12 @@ class Masked(Measure):
     _digest: str
 
     def __init__(self, base: Measure, mask: Tensor) -> None:
-        present = torch.as_tensor(mask)
+        present = torch.as_tensor(mask, device="cpu")
         if present.dtype != torch.bool:
             raise TypeError(
                 f"the mask must be boolean (True = the sample is there), got {present.dtype}; use mask.bool()"
             )
-        present = present.detach().cpu().clone()
+        present = present.detach().clone()
         base._checked(tuple(present.shape))  # a mask of the wrong shape is told so by the measure it restricts
         w = base.shared_weights(tuple(present.shape)) * present
         share = w.sum().item()
@@ -197,18 +197,18 @@ def subsample(
             f"pass shape=, the shape before subsampling"
         )
     w = measure.shared_weights(full).reshape(-1)
-    index = torch.as_tensor(index)
+    index = torch.as_tensor(index, device="cpu")
     if index.ndim != 1 or index.numel() == 0 or index.dtype.is_floating_point or index.dtype == torch.bool:
         raise ValueError(
             f"index must be a nonempty 1-D tensor of flat sample indices, got shape {tuple(index.shape)} and "
             f"{index.dtype}; for a boolean mask use masked(), or mask.flatten().nonzero()[:, 0]"
         )
-    index = index.long().cpu()
+    index = index.long()
     if int(index.min()) < 0 or int(index.max()) >= w.numel():
         raise ValueError(f"index spans [{int(index.min())}, {int(index.max())}], but there are {w.numel()} samples")
     picked = w[index]
     if probability is not None:
-        p = torch.as_tensor(probability, dtype=torch.float64).detach().cpu()
+        p = torch.as_tensor(probability, dtype=torch.float64, device="cpu").detach()
         if p.numel() != w.numel():
             raise ValueError(f"probability has {p.numel()} entries, expected one for each of the {w.numel()} samples")
         p = p.reshape(-1)[index]

@@ -77,8 +77,8 @@ class PaddedAxis:
             return counting(m)
         ends = [(0, self.before), (self.before, self.before + self.n0), (self.before + self.n0, self.native)]
         parts = [(first, last - 1) for first, last in ends if last > first]
-        index = torch.arange(self.native, dtype=torch.float64)
-        spread = torch.ones(self.native - 1, dtype=torch.float64)
+        index = torch.arange(self.native, dtype=torch.float64, device="cpu")
+        spread = torch.ones(self.native - 1, dtype=torch.float64, device="cpu")
         for first, _ in parts[1:]:
             spread[first - 1] = 0
         atoms = tuple((index[j : j + 1], 0.5) for part in parts for j in part)

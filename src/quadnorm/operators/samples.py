@@ -59,7 +59,8 @@ class Samples:
                 f"with coordinates, channels come last"
             )
         B, N = x.shape[:2]
-        r = torch.as_tensor(coordinates).to(device=x.device, dtype=x.dtype)
+        r = coordinates if isinstance(coordinates, Tensor) else torch.as_tensor(coordinates, device="cpu")
+        r = r.to(device=x.device, dtype=x.dtype)
         if tuple(r.shape) not in ((N, dim), (B, N, dim)):
             raise ValueError(
                 f"coordinates have shape {tuple(r.shape)}; expected {(N, dim)} for all samples or {(B, N, dim)}, "

@@ -48,7 +48,7 @@ def masses(measure: Measure, part: Part) -> Tensor:
         return factor_masses(list(measure.factors(part.shape)), part)
     share, rest = measure.counting_part()
     if isinstance(rest, Separable):
-        sizes = torch.tensor([_size(r) for r in part.ranges], dtype=torch.float64)
+        sizes = torch.tensor([_size(r) for r in part.ranges], dtype=torch.float64, device="cpu")
         return share * sizes / part.count + (1 - share) * masses(rest, part)
     w = measure.shared_weights(part.shape)
     return torch.stack([w[tuple(slice(a, b) for a, b in r)].sum() for r in part.ranges])
@@ -56,7 +56,7 @@ def masses(measure: Measure, part: Part) -> Tensor:
 
 def factor_masses(factors: list[Tensor], part: Part) -> Tensor:
     """:func:`masses` of a product measure, from its factors along the whole axes."""
-    mass = torch.ones(len(part.ranges), dtype=torch.float64)
+    mass = torch.ones(len(part.ranges), dtype=torch.float64, device="cpu")
     for axis, f in enumerate(factors):
         values = f.detach().cpu().double()
         sums = {r: values[r[0] : r[1]].sum() for r in {ranges[axis] for ranges in part.ranges}}

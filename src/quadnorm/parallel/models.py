@@ -114,7 +114,8 @@ def samples_here(model: Any, x: Tensor, coordinates: Any, weights: Any, mask: An
             return Samples(values, places, local)
         here, options = given_here(model, values, local, weights, mask, share)
         return Samples(without_absent(values, here.weights), places, local, here.weights, options)
-    r = torch.as_tensor(coordinates).to(device=x.device, dtype=x.dtype)
+    r = coordinates if isinstance(coordinates, Tensor) else torch.as_tensor(coordinates, device="cpu")
+    r = r.to(device=x.device, dtype=x.dtype)
     if tuple(r.shape) not in ((local[0], dim), (x.shape[0], local[0], dim)):
         raise ValueError(f"coordinates have shape {tuple(r.shape)}; expected {(local[0], dim)} on this rank")
     if weights is None:

@@ -106,7 +106,8 @@ class LearnableQuadOnShards(NormOnShards):
     def _factors(self, shape: tuple[int, ...], device: torch.device) -> list[Tensor]:
         factors = []
         for n in shape:
-            r = torch.linspace(0, 1, n, dtype=torch.float64) if n > 1 else torch.full((1,), 0.5, dtype=torch.float64)
+            ends = (0.0, 1.0) if n > 1 else (0.5, 0.5)
+            r = torch.linspace(*ends, n, dtype=torch.float64, device="cpu")
             factors.append(self.density(r).to(device=device, dtype=torch.float64))
         return factors
 

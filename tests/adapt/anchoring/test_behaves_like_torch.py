@@ -10,7 +10,7 @@ import torch
 import torch.multiprocessing
 from torch import nn
 
-from quadnorm.adapt import SpatialMean, anchor
+from quadnorm.adapt import SpatialMean, anchor, convert, extend
 from quadnorm.norms import make_norm
 from quadnorm.operators import FNO, GalerkinTransformer
 from tests.adapt.anchoring.small_models import Transpose, small
@@ -29,8 +29,6 @@ def test_state_dict_is_the_models():
 
 
 def test_pickle_in_a_process_that_knows_only_quadnorm(tmp_path):
-    from quadnorm.adapt import convert
-
     models = [
         anchor(small(), 17),
         anchor(FNO(width=4, modes=3, layers=1), 17, force=True),
@@ -137,3 +135,27 @@ def test_data_parallel_training_of_an_anchored_model(tmp_path):
     for rank in (0, 1):
         for got, p in zip(torch.load(tmp_path / f"gradients{rank}.pt"), whole.parameters(), strict=True):
             assert torch.allclose(got, p.grad, atol=1e-6)
+
+
+def test_symbolic_trace_keeps_anchored_modules_as_nodes():
+    layers = [nn.LayerNorm((4, 9, 9)), nn.RMSNorm((4, 9, 9)), nn.AdaptiveAvgPool2d(1), SpatialMean()]
+    fixed = anchor(nn.Sequential(*small()[:-1], *layers), (9, 9))
+    graph = torch.fx.symbolic_trace(fixed)
+    for n in (9, 17):
+        x = torch.randn(2, 1, n, n)
+        assert torch.equal(graph(x), fixed(x))
+
+
+@pytest.mark.parametrize("make", [small, lambda: FNO(width=4, modes=3, layers=1)])
+def test_a_default_device_does_not_leak_in(make):
+    """Models, their parameters and the probes that they are examined with stay on the model's device."""
+    model, x = make(), torch.randn(1, 1, 17, 17)
+    want = anchor(model, 9)(x), extend(model, 9)(x), convert(model, "blend")[0](x)
+    before = torch.get_default_device()
+    torch.set_default_device("meta")
+    try:
+        got = anchor(model, 9)(x), extend(model, 9)(x), convert(model, "blend")[0](x)
+    finally:
+        torch.set_default_device(before)
+    for a, b in zip(got, want, strict=True):
+        torch.testing.assert_close(a, b)

@@ -158,7 +158,8 @@ def plain_mean(module: nn.Module, place: Place) -> Outcome | None:
         return None
     axes, keepdim = tuple(range(2, d + 2)), place.outputs[0] != shape[:2]
     for sizes in (shape[2:], tuple(n + 1 + k for k, n in enumerate(shape[2:]))):
-        x = torch.randn(2, shape[1], *sizes, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        random = torch.Generator("cpu").manual_seed(0)
+        x = torch.randn(2, shape[1], *sizes, generator=random, dtype=torch.float64, device="cpu")
         try:
             y = module(x)
         except Exception:  # the module is anybody's, and was not made for these numbers

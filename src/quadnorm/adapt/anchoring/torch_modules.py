@@ -19,6 +19,7 @@ from quadnorm.measures.base import Shape
 from quadnorm.measures.padded import PaddedAxis
 from quadnorm.norms.kernels.core import normalize
 from quadnorm.norms.kernels.formula import statistics_dtype
+from quadnorm.norms.quad import PROXY, leaf_call
 
 
 def placements(measure: Anchored) -> tuple[str, ...]:
@@ -57,6 +58,8 @@ class AnchoredGroupNorm(nn.GroupNorm):
     running_grid: RunningGrid | None = None
 
     def forward(self, x: Tensor) -> Tensor:
+        if isinstance(x, PROXY):
+            return leaf_call(self, x)
         grid = grid_of_row(self.measure, tuple(x.shape[2:]), self.running_grid)
         if not grid or counts(self.measure, grid):
             return super().forward(x)
@@ -68,6 +71,8 @@ class _AnchoredInstanceNorm(nn.modules.instancenorm._InstanceNorm):
     running_grid: RunningGrid | None = None
 
     def forward(self, x: Tensor) -> Tensor:
+        if isinstance(x, PROXY):
+            return leaf_call(self, x)
         self._check_input_dim(x)  # type: ignore[no-untyped-call]
         batched = x.ndim > self._get_no_batch_dim()  # type: ignore[no-untyped-call]
         grid = grid_of_row(self.measure, tuple(x.shape[2:] if batched else x.shape[1:]), self.running_grid)
@@ -107,6 +112,8 @@ class OverGrid(nn.Module):
     centre = True
 
     def forward(self, x: Tensor) -> Tensor:
+        if isinstance(x, PROXY):
+            return leaf_call(self, x)
         k, d = len(self.normalized_shape), len(self.measure.anchor)
         inner = tuple(x.shape[x.ndim - k :])
         start = self.first_spatial
@@ -153,6 +160,8 @@ class _AnchoredPool(nn.Module):
     measure: Anchored
 
     def forward(self, x: Tensor) -> Tensor:
+        if isinstance(x, PROXY):
+            return leaf_call(self, x)
         d = len(self.measure.anchor)
         if counts(self.measure, tuple(x.shape[-d:])):
             y: Tensor = super().forward(x)
@@ -198,6 +207,8 @@ class SpatialMean(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Average over all axes but the first two."""
+        if isinstance(x, PROXY):
+            return leaf_call(self, x)
         axes = tuple(range(2, x.ndim))
         from quadnorm.measures import Separable
 

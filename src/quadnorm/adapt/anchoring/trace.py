@@ -127,10 +127,10 @@ def guess_examples(model: nn.Module, resolution: Shape) -> Iterable[Tensor]:
     """
     like = next((p for p in model.parameters() if p.is_floating_point()), torch.empty(0))
     channels = _channels(model) or 1
-    random = torch.Generator().manual_seed(0)
+    random = torch.Generator("cpu").manual_seed(0)
     for c in dict.fromkeys((channels, channels - len(resolution), 1, 2, 3)):
         if c > 0:
-            x = torch.randn(1, c, *resolution, generator=random).to(like.device, like.dtype)
+            x = torch.randn(1, c, *resolution, generator=random, device="cpu").to(like.device, like.dtype)
             yield x
             yield x.movedim(1, -1)
 

@@ -64,13 +64,13 @@ class Probe:
 def smooth_field(shape: Shape, placements: tuple[str, ...], seed: int) -> Tensor:
     """A smooth function of unit size at the grid's nodes, float64; periodic along periodic axes, along others not zero
     at the boundary."""
-    y = torch.zeros(shape, dtype=torch.float64)
-    g = torch.Generator().manual_seed(seed)
+    y = torch.zeros(shape, dtype=torch.float64, device="cpu")
+    g = torch.Generator("cpu").manual_seed(seed)
     for _ in range(3):
-        wave = torch.tensor(1.0, dtype=torch.float64)
+        wave = torch.tensor(1.0, dtype=torch.float64, device="cpu")
         for n, p in zip(shape, placements, strict=True):
             r = rule(p).nodes(n)
-            phase, speed = torch.rand(2, generator=g, dtype=torch.float64)
+            phase, speed = torch.rand(2, generator=g, dtype=torch.float64, device="cpu")
             k = 2 * torch.pi * (1 + (speed > 0.6)) if p == "periodic" else 1.0 + 3.0 * speed
             wave = wave[..., None] * torch.sin(k * r + 6.3 * phase)
         y = y + wave

@@ -61,7 +61,7 @@ def interpolation(at: np.ndarray, m: int, wraps: bool) -> Tensor:
     """M (P, m): values at m samples to values at the places ``at``, fractional indices; a spline, or waves if it
     ``wraps``."""
     if m == 1:
-        return torch.ones(len(at), 1, dtype=torch.float64)
+        return torch.ones(len(at), 1, dtype=torch.float64, device="cpu")
     if wraps:
         waves = np.exp(2j * np.pi * np.outer(at / m, np.arange(m // 2 + 1)))
         waves[:, 1 : (m + 1) // 2] *= 2

@@ -27,10 +27,10 @@ CHUNK = 2**12  # points evaluated together
 
 def checked_points(points: Any, d: int) -> np.ndarray:
     """Points (P, d) of the unit cube in float64, or an error that says what was expected."""
-    given = torch.as_tensor(points)
+    given = torch.as_tensor(points, device="cpu")
     if given.ndim != 2 or given.shape[1] != d or not given.shape[0] or given.is_complex():
         raise ValueError(f"expected points of shape (P, {d}), one row for each, got {tuple(given.shape)}")
-    values = given.detach().cpu().double().numpy()
+    values = given.detach().double().numpy()
     if not np.isfinite(values).all() or values.min() < 0 or values.max() > 1:
         raise ValueError(
             f"points lie in the unit cube, whose ends are those of the domain; got coordinates from {values.min():.4g} "

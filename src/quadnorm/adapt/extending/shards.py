@@ -80,7 +80,7 @@ def _restriction(placement: str, n: int, mine: Range, n0: int, method: str, like
     """(local, n₀): the share that this rank's samples of an axis have in the training grid's."""
 
     def build() -> Tensor:
-        rows = torch.arange(*mine)
+        rows = torch.arange(*mine, device="cpu")
         parts = [
             carry(torch.nn.functional.one_hot(some, n).double(), (n0,), placement, method)
             for some in torch.split(rows, ROWS)

@@ -47,13 +47,13 @@ class Line:
         """w_j e^{−2πi k s_j}, (K, n): at n_in samples the transform as trained; waves that alias on n are left out."""
         axis = self.padded or Anchored((self.n_in,), (self.placement,))
         w = axis.weights(n)
-        k = torch.tensor(self.waves.read, dtype=torch.float64)
+        k = torch.tensor(self.waves.read, dtype=torch.float64, device="cpu")
         return torch.polar(w * (2 * k.abs() <= n)[:, None], -2 * pi * k[:, None] * self._turns(n, self.n_in))
 
     def synthesis(self, n: int) -> Tensor:
         """c_k e^{2πi k s_j}, (K, n); c = 2 where a wave stands for its conjugate too."""
-        k = torch.tensor([0 if f is None else f for f in self.waves.write], dtype=torch.float64)
-        c = torch.tensor(self.waves.times, dtype=torch.float64)
+        k = torch.tensor([0 if f is None else f for f in self.waves.write], dtype=torch.float64, device="cpu")
+        c = torch.tensor(self.waves.times, dtype=torch.float64, device="cpu")
         return torch.polar(c[:, None].expand(-1, n).contiguous(), 2 * pi * k[:, None] * self._turns(n, self.n_out))
 
 
@@ -156,9 +156,8 @@ def spectral_rule(module: Any, place: Place) -> Outcome:
     kind = module.__class__
     change_class(module, AnchoredSpectralConv)
     module.measure, module.lines = place.measure, lines
-    x = torch.randn(1, module.in_channels, *grid, generator=torch.Generator().manual_seed(0)).to(
-        next(module.parameters()).device
-    )
+    x = torch.randn(1, module.in_channels, *grid, generator=torch.Generator("cpu").manual_seed(0), device="cpu")
+    x = x.to(next(module.parameters()).device)
     with torch.no_grad():
         native, sums = kind.forward(module, x, output_shape=out), module.summed(x, out)
     if not bool((native - sums).abs().max() <= 1e-3 * native.abs().max()):

@@ -59,6 +59,7 @@ def test_weights_are_values():
         ([1.0, float("inf")], "NaN or infinite"),
         ([1.0, -1.0], "negative"),
         ([0.0, 0.0], "all weights are zero"),
+        ([1.7e308, 1.7e308], "beyond float64.*divide them"),
         ([], "one number per sample"),
         (3.0, "one number per sample"),
     ],
@@ -66,6 +67,13 @@ def test_weights_are_values():
 def test_bad_weights(values, message):
     with pytest.raises(ValueError, match=message):
         Weights(values)
+
+
+def test_lists_keep_their_digits():
+    """Not read as float32, PyTorch's default."""
+    assert Weights([0.1, 0.3, 0.6]).weights(3).tolist() == pytest.approx([0.1, 0.3, 0.6], rel=1e-15)
+    nodes = [0.0, 0.1, 0.4, 1.0]
+    assert Grid.from_coordinates(nodes).weights(4).tolist() == pytest.approx([0.05, 0.2, 0.45, 0.3], rel=1e-15)
 
 
 def test_weights_serve_one_shape():

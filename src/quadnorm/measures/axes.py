@@ -78,7 +78,7 @@ class Coordinates:
     @staticmethod
     def of(values: Any, bound: Bound | None, periodic: bool, label: str) -> Coordinates:
         """Check and freeze user input."""
-        x = np.asarray(torch.as_tensor(values, device="cpu").detach(), dtype=np.float64)
+        x = np.asarray(torch.as_tensor(values, dtype=torch.float64, device="cpu").detach(), dtype=np.float64)
         if x.ndim != 1 or x.size == 0:
             raise ValueError(f"{label}: expected a 1-D array of at least one node, got shape {x.shape}")
         if not np.isfinite(x).all():

@@ -29,7 +29,7 @@ class Weights(Measure):
     _digest: str
 
     def __init__(self, weights: Any, *, total: float | None = None) -> None:
-        w = torch.as_tensor(weights, device="cpu").detach().to(torch.float64, copy=True).contiguous()
+        w = torch.as_tensor(weights, dtype=torch.float64, device="cpu").detach().clone().contiguous()
         if w.ndim == 0 or w.numel() == 0:
             raise ValueError(f"weights must hold one number per sample, got shape {tuple(w.shape)}")
         if not torch.isfinite(w).all():
@@ -43,6 +43,10 @@ class Weights(Measure):
         scale = w.sum().item()
         if scale <= 0:
             raise ValueError("all weights are zero: there is nothing to average over")
+        if scale == float("inf"):
+            raise ValueError(
+                f"the sum of the weights is beyond float64 (the largest is {w.max().item():g}); divide them by it first"
+            )
         digest = hashlib.blake2b(w.numpy().tobytes(), digest_size=16).hexdigest()
         self._set(_values=w / scale, _total=scale if total is None else float(total), _digest=digest)
 

@@ -73,7 +73,7 @@ class LatLon(Separable):
         lat = Coordinates.of(latitude, south_north, False, "latitude")
         if lat.lo < -90 or lat.hi > 90:
             raise ValueError(f"latitude: expected degrees from −90 to 90, got [{lat.lo:g}, {lat.hi:g}]")
-        lon = np.asarray(torch.as_tensor(longitude, device="cpu").detach(), dtype=np.float64)
+        lon = np.asarray(torch.as_tensor(longitude, dtype=torch.float64, device="cpu").detach(), dtype=np.float64)
         _check_no_wrap(lon)
         steps = np.abs(np.diff(lon)) if lon.ndim == 1 else np.empty(0)
         closes = west_east is None and lon.size > 1 and np.allclose(steps, 360 / lon.size, rtol=1e-3)

@@ -124,7 +124,13 @@ def test_float16_on_many_samples(name, measure):
 
 @EACH
 def test_empty_batch(name):
-    assert build(name, norm="quad")(torch.zeros(0, 1, 6, 7)).shape == (0, 1, 6, 7)
+    options = [{}, {"backend": "fft"}] if name in ("fno", "hermitian") else [{}]
+    for option in options:
+        model, x = build(name, norm="quad", **option), torch.zeros(0, 1, 6, 7, requires_grad=True)
+        y = model(x)
+        assert y.shape == (0, 1, 6, 7)
+        y.sum().backward()
+        assert all(p.grad is not None for p in model.parameters())
 
 
 def test_fft_backend_serves_anchored_layers_and_refuses_others_at_once():

@@ -104,6 +104,8 @@ def output_coefficients(x: Tensor, weight: Tensor, bias: Tensor | None, modes: M
 def through_fft(x: Tensor, weight: Tensor, bias: Tensor | None, modes: Modes) -> Tensor:
     """The same for equispaced waves with equal weights, by FFT: better when many modes are kept."""
     sizes, dims = x.shape[2:], tuple(range(2, x.ndim))
+    if is_plain(x) and x.shape[0] == 0:  # some FFT libraries refuse empty batches
+        return through_fft(torch.cat([x, x.new_zeros(1, *x.shape[1:])]), weight, bias, modes)[:0]
     rows = [
         torch.tensor([*range(m), *range(n - 1, n - 1 - q, -1)], device=x.device)
         for m, q, n in zip(modes.kept[:-1], modes.lowest, sizes[:-1], strict=True)

@@ -107,6 +107,14 @@ def test_a_model_with_channels_last_is_recognised(sizes):
     assert torch.allclose(wrapped(x)[step], m(x[step]), atol=1e-6)
 
 
+def test_a_channels_last_model_is_told_of_its_layout():
+    with pytest.raises(RuntimeError) as raised:
+        at_native(nn.Linear(1, 8), (17, 17), layout="first")(torch.randn(1, 33, 33, 1))
+    assert "pass layout='last'" in raised.value.__notes__[0]
+    with pytest.raises(ValueError, match="meta device"):
+        extend(model().to("meta"), 17)
+
+
 def test_errors():
     with pytest.raises(ValueError, match="2 spatial axes"):
         at_native(model(), 17)(torch.randn(1, 33, 33))

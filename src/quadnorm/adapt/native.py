@@ -103,7 +103,15 @@ class AtNative(nn.Module):
         else:
             shape = spatial_shape(x, len(self.resolution))
             x = carry(x, self.resolution, self.placements, self.restrict)
-        y = self.model(x, *args, **options)
+        try:
+            y = self.model(x, *args, **options)
+        except (RuntimeError, ValueError) as error:
+            if self.layout == "first":
+                error.add_note(
+                    f"at_native took the input for (B, C, *spatial) on the grid {shape} and gave the model "
+                    f"{tuple(x.shape)}; if the model takes (B, *spatial, C), pass layout='last'"
+                )
+            raise
         if isinstance(y, Tensor) and self.layout == "first":
             return carry(y, shape, self.placements, self.interpolate) if y.ndim == len(shape) + 2 else y
         return self._taken(y, self.resolution, shape, self.interpolate)

@@ -189,3 +189,24 @@ def test_without_an_input_there_is_nothing_to_compare_with():
         anchor(Odd(), (9, 9))
     example = ({"u": torch.randn(1, 3, 9, 9)},)
     assert "equal to" in anchor(Odd(), (9, 9), example=example).anchor_report.notes[0]
+
+
+class Wrapped(nn.Module):
+    """A model whose output is made into something else."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.net, self.change = small(), change
+
+    def forward(self, x):
+        return self.change(self.net(x))
+
+
+def test_what_was_not_compared_is_not_called_equal():
+    def note(change):
+        return anchor(Wrapped(change), 9).anchor_report.notes[0]
+
+    assert note(lambda y: None).startswith("not compared with the model")
+    assert note(lambda y: y > 0).startswith("not compared with the model")
+    assert note(lambda y: torch.complex(y, y)).startswith("compared with the model")
+    assert note(lambda y: [{"a": (y,)}]).startswith("compared with the model")

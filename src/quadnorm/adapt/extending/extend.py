@@ -79,6 +79,11 @@ def extend(
     check_module(model, "extend")
     if restrict not in METHODS:
         raise ValueError(unknown("way to interpolate", restrict, METHODS))
+    if any(p.is_meta for p in model.parameters()):
+        raise ValueError(
+            "extending follows the values of the model's calls, and a model on the meta device has none; extend it once"
+            " its parameters are loaded (quadnorm.anchor takes such a model)"
+        )
     sizes, names = model_grid(model, resolution, placement)
     probe = make_probe(model, sizes, names, example, layout, partial(looked_at, model))
     extended = Extended(model, sizes, names, probe.layout, restrict)

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from strangers import MODELS
+from zoo_fnogno import grid_drift, grid_table
 from zoo_points import cloud_drift, cloud_table
 from zoo_trained import TRAINED, trained, trained_table
 from zoo_ways import NATIVE, WAYS, reason, smooth, ways
@@ -80,6 +81,7 @@ def page(results: Values, template: Path) -> str:
         ("drift", drift_table(results)),
         ("refused", refusals(results)),
         ("points", cloud_table(results["points"])),
+        ("FNOGNO", grid_table(results["FNOGNO"])),
         ("trained", trained_table(results)),
     ):
         start, end = f"<!-- {mark} -->\n", f"\n<!-- end of {mark} -->"
@@ -98,7 +100,7 @@ def main() -> None:
     options = parser.parse_args()
     results: Values = json.loads(options.results.read_text()) if options.results.exists() else {}
     work = [(name, lambda name=name: drift(name)) for name in MODELS]
-    work.append(("points", cloud_drift))
+    work += [("points", cloud_drift), ("FNOGNO", grid_drift)]
     if options.train:
         runs = [(name, seed) for seed in range(options.seeds) for name in TRAINED]
         work += [(f"trained {n} {s}", lambda n=n, s=s: trained(n, s)) for n, s in runs]

@@ -97,6 +97,20 @@ def test_the_training_measure_of_a_cloud(monkeypatch):
     assert weights.sum() == pytest.approx(60, rel=1e-5)
 
 
+def test_the_weights_of_a_sum_over_neighbours(monkeypatch):
+    """They add up to the training grid's nodes, so that a sum over a finer grid has the training grid's size."""
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    fnogno = example("zoo_fnogno")
+    search = fnogno.TrainingWeights(lambda data, queries, radius: {"neighbors_index": torch.arange(len(data))})
+    for n in (33, 65, 50):
+        r = torch.linspace(0, 1, n)
+        nodes = torch.cartesian_prod(r, r)
+        weights = search(nodes, nodes[:1], 1.0)["weights"]
+        assert weights.sum() == pytest.approx(33**2, rel=1e-5)
+        assert weights @ nodes[:, 0] == pytest.approx(33**2 / 2, rel=1e-5)
+        assert n != 33 or torch.allclose(weights, torch.ones(n * n))
+
+
 @pytest.mark.slow
 def test_the_example_runs(tmp_path, capsys):
     example("neuralop_anchor").main(tmp_path, steps=20)

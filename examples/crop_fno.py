@@ -20,8 +20,9 @@ class Spectral(nn.Module):
         """(B, C, n, n) → (B, C, n, n)."""
         m, spectrum = self.modes, torch.fft.rfft2(x)
         out = torch.zeros_like(spectrum)
-        out[:, :, :m, :m] = torch.einsum("bixy,ioxy->boxy", spectrum[:, :, :m, :m], self.low)
-        out[:, :, -m:, :m] = torch.einsum("bixy,ioxy->boxy", spectrum[:, :, -m:, :m], self.high)
+        # for so few channels faster than einsum, which multiplies one complex matrix after the other
+        out[:, :, :m, :m] = (spectrum[:, :, None, :m, :m] * self.low).sum(1)
+        out[:, :, -m:, :m] = (spectrum[:, :, None, -m:, :m] * self.high).sum(1)
         return torch.fft.irfft2(out, s=x.shape[-2:])
 
 
@@ -31,11 +32,14 @@ def perceptron(inside: int, hidden: int, out: int) -> nn.Module:
 
 
 class Net(nn.Module):
-    """v ← gelu(MLP(norm(spectral(norm(v)))) + skip(v)), four times; ``coordinates``: linspace, closed or none."""
+    """v ← gelu(MLP(norm(spectral(norm(v)))) + skip(v)), four times; ``coordinates``: linspace, closed or none.
 
-    def __init__(self, norm: bool, coordinates: str, width: int = 12, modes: int = 10) -> None:
+    With ``blind`` the coordinates are those of the middle at every sample: what they add to the output is gone.
+    """
+
+    def __init__(self, norm: bool, coordinates: str, width: int = 8, modes: int = 6) -> None:
         super().__init__()
-        self.coordinates = coordinates
+        self.coordinates, self.blind = coordinates, False
         self.lift = nn.Conv2d(1 + {"linspace": 2, "closed": 4, "none": 0}[coordinates], width, 1)
         self.spectral = nn.ModuleList(Spectral(width, modes) for _ in range(4))
         self.mlp = nn.ModuleList(perceptron(width, width, width) for _ in range(4))
@@ -46,9 +50,11 @@ class Net(nn.Module):
     def axis(self, n: int) -> Tensor:
         """The coordinates along one axis, (1, n) or (2, n)."""
         if self.coordinates == "linspace":
-            return torch.linspace(0, 1, n)[None]
-        turns = 2 * torch.pi * torch.arange(n) / n
-        return torch.stack([turns.sin(), turns.cos()])
+            values = torch.linspace(0, 1, n)[None]
+        else:
+            turns = 2 * torch.pi * torch.arange(n) / n
+            values = torch.stack([turns.sin(), turns.cos()])
+        return values.mean(1, keepdim=True).expand_as(values) if self.blind else values
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, 1, n, m) → (B, 1, n, m)."""

@@ -7,6 +7,7 @@ import re
 import pytest
 import torch
 
+from quadnorm.problems import problem
 from tests import ROOT
 
 
@@ -84,6 +85,30 @@ def test_the_coordinates_leak_and_not_the_norm():
             native = model(field(32))
             leaks[coordinates] = (model(field(64))[..., ::2, ::2] - native).norm() / native.norm()
     assert leaks["linspace"] > 100 * max(leaks["none"], leaks["closed"]), leaks
+
+
+def test_without_its_coordinates_the_network_does_not_know_where_it_is():
+    """A shifted input gives the shifted output, once the coordinates say the same everywhere."""
+    fno = example("crop_fno")
+    torch.manual_seed(0)
+    x = torch.randn(1, 1, 32, 32)
+    for coordinates in ("linspace", "closed"):
+        model = fno.Net(True, coordinates, width=6, modes=4).eval()
+        gaps = []
+        for model.blind in (False, True):
+            with torch.no_grad():
+                gaps.append((model(x.roll(5, -1)) - model(x).roll(5, -1)).abs().max())
+        assert gaps[1] < 1e-5 < 1e-3 < gaps[0], (coordinates, gaps)
+
+
+def test_the_flows_of_the_puzzle_are_those_of_the_library():
+    """At the same times, from the same fields; the puzzle leaves out waves that are gone after one unit of time."""
+    flows = example("crop_flows")
+    flow = flows.Flow(4e-3, first=1, steps=1, samples=0, updates=0)
+    w = flows.on_grid(flows.trajectories(flow), 32)
+    x, y = problem("navier-stokes", viscosity=4e-3, start=1, horizon=1).sample(range(flows.TESTS), 32)
+    for k, truth in enumerate((x, y)):
+        assert (w[:, k] - truth[:, 0]).norm() < 1e-4 * truth.norm()
 
 
 def test_the_training_measure_of_a_cloud(monkeypatch):

@@ -1,14 +1,15 @@
 """The page of figures, drawn from the committed records: those of the paper, redrawn, and ours."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from markup import escape
 
-COMMAND = "quadnorm report results/desk.tar.xz --files out"
+COMMAND = "quadnorm report results/*.tar.xz --files out"
 
 
-def figure_page(pack: Path) -> str:
+def figure_page(packs: Iterable[Path]) -> str:
     """Every figure that the records can draw, as SVG in the colours of the page; then what is missing, and why."""
     from quadnorm.lab.analysis.figures.registry import DRAWINGS, attempt
     from quadnorm.lab.analysis.figures.style import inline_svg
@@ -23,7 +24,7 @@ def figure_page(pack: Path) -> str:
     ]
     missing = []
     with TemporaryDirectory() as folder:
-        library = Library([unpack(pack, Path(folder))])
+        library = Library([unpack(pack, Path(folder, pack.name)) for pack in packs])
         for d in DRAWINGS:
             figure, why = attempt(d.name, library)
             if figure is None:

@@ -13,7 +13,10 @@ def study_pages(results: Path) -> dict[str, str]:
 
     measured = results.read_text(encoding="utf-8") if results.exists() else ""
     names = study_names()
-    pages = {f"{name}.md": study_page(name, section(measured, name)) for name in names}
+    pages = {
+        f"{name}.md": study_page(name, section(measured, name), section(measured, f"{name}, paper preset"))
+        for name in names
+    }
     rows = []
     for name in names:
         desk, paper = (estimate(study(name).at(preset)) for preset in ("desk", "paper"))
@@ -55,14 +58,14 @@ def section(page: str, name: str) -> str:
     return found[1].strip() if found else ""
 
 
-def study_page(name: str, measured: str) -> str:
-    """One study; ``measured`` is its part of the page of results."""
+def study_page(name: str, measured: str, full_size: str = "") -> str:
+    """One study; ``measured`` and ``full_size`` are its parts of the page of results, at the two presets."""
     from quadnorm.lab.studies import estimate, study
     from quadnorm.lab.studies.paper import paper_table
 
     s = study(name)
     parts = [f"# {name}", escape(s.title) + "."]
-    if not measured:
+    if not measured and not full_size:
         parts.append("Not measured yet: the records that come with the repository hold no run of it.")
     parts += [
         "## What is run",
@@ -98,6 +101,8 @@ def study_page(name: str, measured: str) -> str:
             "table among the others.",
             measured,
         ]
+    if full_size:
+        parts += ["## Measured at the paper's size", full_size]
     labels = dict.fromkeys([*s.tables, *(v.label for v in s.variants if v.label)])
     for label in labels:
         parts += [f"## The paper's table `{label.removeprefix('tab:')}`", _printed(paper_table(label))]

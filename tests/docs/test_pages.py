@@ -123,12 +123,15 @@ def test_every_study_has_a_page_with_what_the_paper_prints(pages, tmp_path):
     from quadnorm.lab.studies import study_names
 
     results = tmp_path / "results.md"
-    results.write_text("# Results\n\n### demo\n\n| LayerNorm | 4.6 |\n")
+    results.write_text(
+        "# Results\n\n### demo, paper preset\n\n| LayerNorm | 2.1 |\n\n### demo\n\n| LayerNorm | 4.6 |\n"
+    )
     written = pages("study_pages").study_pages(results)
     assert set(written) == {f"{name}.md" for name in study_names()} | {"index.md"}
     assert "| QuadNorm | 4.35 ± 0.05 | **5.61 ± 0.14** |" in written["extreme-crossres.md"]
     assert "results.md#demo" in written["demo.md"]
     assert "| LayerNorm | 4.6 |" in written["demo.md"]
+    assert "size\n\n| LayerNorm | 2.1 |" in written["demo.md"]
     assert "results.md" not in written["extreme-crossres.md"]
     assert "Not measured yet" in written["extreme-crossres.md"]
 
@@ -139,7 +142,7 @@ def test_figures_are_drawn_from_the_records_or_named_with_the_reason(pages, monk
     plain, recorded = (registry.drawing(name) for name in ("schematic", "error-decomposition"))
     without = replace(recorded, name="without", title="No records", draw=lambda library: None)
     monkeypatch.setattr(registry, "DRAWINGS", (plain, recorded, without))
-    text = pages("figure_page").figure_page(ROOT / "results" / "desk.tar.xz")
+    text = pages("figure_page").figure_page([ROOT / "results" / "desk.tar.xz"])
     assert text.count("<svg") == 2
     assert "(studies/error-decomp.md)" in text
     assert "- No records (`fig:error-decomposition`): needs records of error-decomp" in text

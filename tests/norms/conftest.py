@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from quadnorm.norms.kernels.dispatch import use_kernel
+from quadnorm.norms.kernels.triton import choice
 from tests.norms.kernels.interpreter import quick
 
 # Triton's interpreter is too slow for large tensors and many examples.
@@ -12,7 +13,7 @@ INTERPRETED = {"test_contract", "test_extremes", "test_masks"}
 
 def pytest_generate_tests(metafunc):
     if "kernel" in metafunc.fixturenames:
-        also = ["triton"] if metafunc.module.__name__.split(".")[-1] in INTERPRETED else []
+        also = ["triton"] if choice.usable() and metafunc.module.__name__.split(".")[-1] in INTERPRETED else []
         metafunc.parametrize("kernel", ["torch", "numba", *also], indirect=True)
 
 

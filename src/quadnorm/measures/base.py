@@ -31,7 +31,8 @@ class Measure(ABC):
 
     def _set(self, **fields: Any) -> None:
         """Give the fields their only values; for constructors."""
-        self.__dict__.update(fields)
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)  # torch 2.6 cannot compile an update of __dict__
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable; make a new one instead of setting {name!r}")

@@ -14,6 +14,7 @@ from quadnorm.norms.kernels import blocked, core, dispatch, formula
 from quadnorm.norms.kernels.blocks import BLOCK
 from quadnorm.norms.kernels.dispatch import numba_serves, requested, triton_serves
 from quadnorm.norms.kernels.inputs import Inputs
+from quadnorm.norms.kernels.triton import choice
 from tests.norms.reference import reference
 
 
@@ -39,6 +40,27 @@ def test_choice(monkeypatch):
         requested()
 
 
+def test_a_triton_older_than_the_kernel_is_left_alone(monkeypatch):
+    """As torch 2.6 for CUDA brings it: a GPU takes PyTorch's operations; who asks for the kernel is told why not."""
+    triton = pytest.importorskip("triton")
+    with FakeTensorMode():
+        gpu = torch.empty(2, 3, 4, device="cuda")
+    choice.usable.cache_clear()
+    choice.kernel.cache_clear()
+    try:
+        with monkeypatch.context() as old:
+            old.setattr(triton, "__version__", "3.2.0")
+            old.delenv("QUADNORM_KERNEL", raising=False)
+            assert not triton_serves(gpu)
+            old.setenv("QUADNORM_KERNEL", "triton")
+            with pytest.raises(ImportError, match=r"needs Triton 3\.6 or newer"):
+                requested()
+    finally:
+        choice.usable.cache_clear()
+        choice.kernel.cache_clear()
+
+
+@pytest.mark.skipif(not choice.usable(), reason="no Triton that the kernel was written for")
 def test_triton_is_for_gpus(monkeypatch):
     """Float32 and shorter on CUDA and ROCm; on the CPU only in the interpreter, and only when asked for."""
     x = torch.randn(2, 3, 4)

@@ -8,10 +8,13 @@ from quadnorm.norms import QuadNorm
 from quadnorm.norms.kernels import formula
 from quadnorm.norms.kernels.dispatch import use_kernel
 from quadnorm.norms.kernels.inputs import Inputs
-from quadnorm.norms.kernels.triton import launch, tiles
+from quadnorm.norms.kernels.triton import choice, launch, tiles
 from tests.norms.kernels.interpreter import quick, traffic
 
-pytestmark = pytest.mark.skipif(not launch.interpreted(), reason="the interpreter is off (TRITON_INTERPRET=0)")
+pytestmark = [
+    pytest.mark.skipif(not choice.usable(), reason="no Triton that the kernel was written for"),
+    pytest.mark.skipif(not launch.interpreted(), reason="the interpreter is off (TRITON_INTERPRET=0)"),
+]
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,10 @@ from importlib.metadata import version
 
 import pytest
 
+from quadnorm.norms.kernels.triton import choice
 from tests import ROOT
+
+pytestmark = pytest.mark.skipif(not choice.usable(), reason="no Triton that the kernel was written for")
 
 CODE = """
 import json, sys

@@ -45,6 +45,9 @@ def _checked(name: str) -> str:
     if name in EXTRAS and find_spec(name) is None:
         command = f"pip install 'quadnorm[{EXTRAS[name]}]'"
         raise ImportError(f"the {name} kernel was asked for, but {name} is not installed: {command}")
+    if name == "triton" and not choice.usable():
+        oldest = ".".join(map(str, choice.OLDEST))
+        raise ImportError(f"the triton kernel was asked for, but it needs Triton {oldest} or newer: take a newer torch")
     return name
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -11,11 +12,23 @@ from torch import Tensor
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)  # float64 is left to PyTorch's operations
 
+OLDEST = (3, 6)  # pyproject.toml's bound; torch for CUDA brings it from 2.10 on, and older Tritons before
+
+
+@cache
+def usable() -> bool:
+    """Whether a Triton is installed that the kernel was written for and tested with."""
+    if find_spec("triton") is None:
+        return False
+    import triton
+
+    return tuple(map(int, re.findall(r"\d+", triton.__version__)[:2])) >= OLDEST
+
 
 @cache
 def kernel() -> Any:
-    """The module with ``forward`` and ``backward``, or None without Triton; imported on first use."""
-    if find_spec("triton") is None:
+    """The module with ``forward`` and ``backward``, or None without a usable Triton; imported on first use."""
+    if not usable():
         return None
     from quadnorm.norms.kernels.triton import launch
 

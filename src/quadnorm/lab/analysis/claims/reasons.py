@@ -12,8 +12,9 @@ _MORE_THAN_THE_LOSS = (
 _FEW_SEEDS = "The means agree with the claim; three seeds are too few to tell an effect of this size from none."
 
 _OTHER_KERNEL = (
-    "The work that the paper cites defines no kernel of this name. Ours, modes of both signs tied to each other, is one "
-    "reading; it leaves the FFT's period and the boundary samples' share as they are, which is what moves with the grid."
+    "The work that the paper cites defines no kernel of this name. Ours, modes of both signs tied to each other, is "
+    "one reading; it leaves the FFT's period and the boundary samples' share as they are, which is what moves with the "
+    "grid."
 )
 
 REASONS: dict[str, str] = {

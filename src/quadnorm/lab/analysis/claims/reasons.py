@@ -44,9 +44,9 @@ REASONS: dict[str, str] = {
     "kernels matter more than norms": _FEW_SEEDS,
     "strong recipes": _FEW_SEEDS,
     "periodic problems": (
-        "Trapezoid weights are wrong on a periodic grid, but only at two of 32 samples per axis; the paper has no table "
-        "of the failure it mentions. What our records show instead is the coordinates, whose jump where an axis closes "
-        "leaks under every norm: LayerNorm goes from 5.05 to 7.60 % as trained, and to 5.48 % extended."
+        "Trapezoid weights are wrong on a periodic grid, but only at two of 32 samples per axis; the paper has no "
+        "table of the failure it mentions. What our records show instead is the coordinates, whose jump where an axis "
+        "closes leaks under every norm: LayerNorm goes from 5.05 to 7.60 % as trained, and to 5.48 % extended."
     ),
     "fixed beats learned": (
         "The sign is the paper's, the size a third of it. In the desk preset's 600 steps α moves little from where it "

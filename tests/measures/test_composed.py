@@ -273,11 +273,7 @@ def test_a_default_device_does_not_leak_into_measures():
         yield Grid("trapezoid").subsample(index, [1.0, 2.0, 1.0, 1.0, 1.0], shape=5), 2
 
     want = [m.weights(n) for m, n in measures()]
-    before = torch.get_default_device()
-    torch.set_default_device("meta")
-    try:
+    with torch.device("meta"):
         got = [m.weights(n) for m, n in measures()]
-    finally:
-        torch.set_default_device(before)
     for a, b in zip(got, want, strict=True):
         torch.testing.assert_close(a, b)

@@ -151,11 +151,7 @@ def test_a_default_device_does_not_leak_in(make):
     """Models, their parameters and the probes that they are examined with stay on the model's device."""
     model, x = make(), torch.randn(1, 1, 17, 17)
     want = anchor(model, 9)(x), extend(model, 9)(x), convert(model, "blend")[0](x)
-    before = torch.get_default_device()
-    torch.set_default_device("meta")
-    try:
+    with torch.device("meta"):
         got = anchor(model, 9)(x), extend(model, 9)(x), convert(model, "blend")[0](x)
-    finally:
-        torch.set_default_device(before)
     for a, b in zip(got, want, strict=True):
         torch.testing.assert_close(a, b)

@@ -57,6 +57,14 @@ def test_the_page_repeats_and_has_every_claim(library, tmp_path):
     assert "# Results" in results_page(Library([tmp_path]))
 
 
+def test_settings_that_differ_in_size_only_are_told_apart(tmp_path):
+    """Four and eight layers on the same problem and grids: the rows name what differs."""
+    for name in ("error-decomp", "deep-crossres"):
+        write_records(study(name).at("desk"), tmp_path, lambda run, way, grid: 3.0 + grid / 32, test=1)
+    rows = reach_table(Library([tmp_path])).panels[0].rows
+    assert {row[0].text for row in rows} == {"fno, width 16, 4 layers", "fno, width 24, 8 layers"}
+
+
 def test_runs_of_the_papers_size_have_a_section_and_replace_no_study(library, tmp_path):
     """Two runs at the paper's budget beside a whole study at the desk's: the study stays, the two stand by themselves,
     once, although other studies share them."""

@@ -6,6 +6,7 @@ farthest grid; the three ways other than the paper's use the LayerNorm model wit
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -41,6 +42,7 @@ class Reach:
     grids: tuple[int, int]
     native: Seeds
     far: Mapping[str, Seeds]
+    size: str = ""  # of the operator, to tell settings apart that have all the above in common
 
     @property
     def seeds(self) -> int:
@@ -94,7 +96,9 @@ def _reach(setting: _Gathered) -> Reach | None:
         return None
     v, study = setting.variant, setting.results.study
     by_column = dict(zip(ordered, others, strict=True))
-    return Reach(study.name, study.preset, v.operator, v.problem, (native_grid(v), v.test[-1]), home, by_column)
+    size = f"width {v.operator_params.get('width')}, {v.operator_params.get('layers')} layers"
+    grids = native_grid(v), v.test[-1]
+    return Reach(study.name, study.preset, v.operator, v.problem, grids, home, by_column, size)
 
 
 def reach_table(library: Library) -> Table:
@@ -103,6 +107,7 @@ def reach_table(library: Library) -> Table:
     listed = reaches(library)
     columns = [head for head in COLUMNS if any(head in r.far for r in listed)]
     wins = dict.fromkeys(columns, 0)
+    alike = Counter((r.operator, r.problem, r.grids) for r in listed)
     for r in listed:
         best = best_or_tied(dict(r.far))
         if len(best) == len(r.far):
@@ -110,7 +115,13 @@ def reach_table(library: Library) -> Table:
         for head in best:
             wins[head] += 1
         grids = "\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}".join(grid_name(n) for n in r.grids)
-        cells = [Cell(r.operator), Cell(r.problem), Cell(grids), summary_cell(summarize(r.native))]
+        several = alike[r.operator, r.problem, r.grids] > 1
+        cells = [
+            Cell(f"{r.operator}, {r.size}" if several else r.operator),
+            Cell(r.problem),
+            Cell(grids),
+            summary_cell(summarize(r.native)),
+        ]
         for head in columns:
             runs = r.far.get(head)
             cells.append(summary_cell(summarize(runs), head in best) if runs else Cell("—", "missing"))

@@ -43,6 +43,9 @@ REASONS: dict[str, str] = {
     "bias on uneven meshes": "The factor grows as n²: it is 296 at 64² and 1197 at 128².",
     "kernels matter more than norms": _FEW_SEEDS,
     "strong recipes": _FEW_SEEDS,
+    "blend keeps parity fine to coarse": (
+        "At 8² an error of 30 % has a spread over seeds that three of them cannot narrow down to half a point."
+    ),
     "periodic problems": (
         "Trapezoid weights are wrong on a periodic grid, but only at two of 32 samples per axis; the paper has no "
         "table of the failure it mentions. What our records show instead is the coordinates, whose jump where an axis "

@@ -28,10 +28,13 @@ def full_precision(x: Tensor) -> AbstractContextManager[object]:
     ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
     torch.float32
     """
+    return torch.autocast(x.device.type, enabled=False) if under_autocast(x) else nullcontext()
+
+
+def under_autocast(x: Tensor) -> bool:
+    """Whether autocast is on for x's device."""
     device = x.device.type
-    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
-        return torch.autocast(device, enabled=False)
-    return nullcontext()
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
 
 
 def is_batched(t: Tensor) -> bool:

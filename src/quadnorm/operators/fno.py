@@ -179,19 +179,15 @@ class FNOBlock(nn.Module):
     ) -> Tensor:
         """(B, C, N) → (B, C, N); ``weights`` (1 or B, N) for the sums of K, ``options`` for the norm's call."""
         B, C, _ = v.shape
-        # The bias enters as the wave k = 0 and the sum K v + W v inside the matrix product: no passes of their own.
-        u = affine(
-            v,
-            self.pointwise.weight,
-            None,
-            onto=self.spectral(v.view(B, C, *shape), self.pointwise.bias, weights).flatten(2),
-        )
-        u = self.norm(u.view(B, self.spectral.out_channels, *shape), **(options or {})).flatten(2)
+        linear = self.spectral(v.view(B, C, *shape), self.pointwise.bias, weights, self.pointwise.weight)
+        u: Tensor = self.norm(linear, **(options or {})).flatten(2)
         if self.activation:
             u = F.gelu(u)
         if not self.residual:
             return u
-        return v + u if self.gain is None else torch.addcmul(v, self.scale(v, u, shape, weights), u)
+        if self.gain is not None:
+            return torch.addcmul(v, self.scale(v, u, shape, weights), u)
+        return u.add_(v) if self.activation else v + u  # nobody else has the activated field
 
     def scale(
         self, v: Tensor, u: Tensor, shape: tuple[int, ...], weights: Tensor | None = None, eps: float = 1e-12

@@ -31,6 +31,11 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor | None, onto: Tensor | None =
     return y if bias is None else y + bias.view(1, -1, 1)
 
 
+def plus_product(y: Tensor, weight: Tensor | None, x: Tensor) -> Tensor:
+    """The field y (B, C_out, *spatial) with W x added; itself without W."""
+    return y if weight is None else affine(x.flatten(2), weight, None, onto=y.flatten(2)).view(y.shape)
+
+
 class Pointwise(nn.Module):
     r"""A linear map of the channels, :math:`y_j = W x_j + b` at every sample j.
 

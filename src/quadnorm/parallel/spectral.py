@@ -7,6 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from quadnorm.operators.pointwise import plus_product
 from quadnorm.operators.spectral.convolution import SpectralConv
 from quadnorm.operators.spectral.dft import matrix
 from quadnorm.operators.spectral.modes import from_modes, to_modes
@@ -27,8 +28,13 @@ class SpectralConvOnShards(SpectralConv):
     _split: Split
     complete: ClassVar[tuple[str, ...]] = ("weight", "dc")
 
-    def forward(self, x: Tensor, bias: Tensor | None = None, weights: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, bias: Tensor | None = None, weights: Tensor | None = None, skip: Tensor | None = None
+    ) -> Tensor:
         """(B, C_in, *local) → (B, C_out, *local); ``weights`` (1 or B, N), of which all ranks' sum to 1."""
+        return plus_product(self._sums(x, bias, weights), skip, x)
+
+    def _sums(self, x: Tensor, bias: Tensor | None, weights: Tensor | None) -> Tensor:
         part = self._split.resolve(x.shape[2:])
         self._check_whole(x, part)
         group = self._split.group

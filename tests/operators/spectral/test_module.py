@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quadnorm.measures import Grid
 from quadnorm.operators import SpectralConv
 from quadnorm.operators.spectral.dft import MATRICES, Wave, matrix
 from quadnorm.operators.spectral.products import cheapest_order
@@ -26,15 +27,39 @@ def layer_of(*args, **options):
 def test_gradients(kernel, backend):
     layer = layer_of(2, 1, 2, kernel=kernel, backend=backend)
     x = torch.randn(1, 2, 4, 5, dtype=D, requires_grad=True)
-    bias = torch.randn(1, dtype=D, requires_grad=True)
+    bias, skip = torch.randn(1, dtype=D, requires_grad=True), torch.randn(1, 2, dtype=D, requires_grad=True)
     names, values = zip(*layer.named_parameters(), strict=True)
 
-    def f(x, bias, *parameters):
-        return torch.func.functional_call(layer, dict(zip(names, parameters, strict=True)), (x, bias))
+    def f(x, bias, skip, *parameters):
+        given = (x, bias, None, skip)
+        return torch.func.functional_call(layer, dict(zip(names, parameters, strict=True)), given)
 
-    inputs = (x, bias, *(v.detach().requires_grad_() for v in values))
-    assert torch.autograd.gradcheck(f, inputs, fast_mode=True)
+    inputs = (x, bias, skip, *(v.detach().requires_grad_() for v in values))
+    assert torch.autograd.gradcheck(f, inputs, fast_mode=True, check_batched_grad=True)
     assert torch.autograd.gradgradcheck(f, inputs, fast_mode=True)
+
+
+@pytest.mark.parametrize("n", [12, 60])
+def test_the_result_may_be_changed_in_place(n):
+    layer, x = layer_of(2, 2, 3, backend="dense"), torch.randn(1, 2, n, n, dtype=D, requires_grad=True)
+    y = layer(x)
+    y += x
+    (g,) = torch.autograd.grad(y.sum(), x)
+    (expected,) = torch.autograd.grad((layer(x) + x).sum(), x)
+    torch.testing.assert_close(g, expected)
+
+
+@pytest.mark.parametrize("measure", ["counting", "trapezoid", "masked"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_skip_adds_a_product(measure, dtype):
+    mask = torch.ones(8, 9, dtype=torch.bool).tril(4)
+    layer = layer_of(2, 3, 3, measure=Grid("trapezoid").masked(mask) if measure == "masked" else measure)
+    x, skip, bias = (torch.randn(*s, dtype=dtype) for s in ((2, 2, 8, 9), (3, 2), (3,)))
+    expected = layer(x, bias) + torch.einsum("oi,bixy->boxy", skip, x)
+    close = {} if dtype == D else {"rtol": 2e-2, "atol": 2e-2}
+    torch.testing.assert_close(layer(x, bias, skip=skip), expected, **close)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(layer(x, bias, skip=skip).to(dtype), expected, rtol=5e-2, atol=5e-2)
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch.func imports its own deprecated parts

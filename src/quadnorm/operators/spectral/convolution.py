@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import handle_torch_function, has_torch_function
 
-from quadnorm._precision import full_precision
+from quadnorm._precision import full_precision, under_autocast
 from quadnorm._suggest import unknown
 from quadnorm._tensors import is_plain, recorded_before_dispatch
 from quadnorm.measures import Anchored, Measure, as_measure
+from quadnorm.operators.pointwise import plus_product
 from quadnorm.operators.spectral.dft import COUNTING, Wave, matrix, waves_of
 from quadnorm.operators.spectral.hermitian import tie, untie
 from quadnorm.operators.spectral.modes import Modes
@@ -166,17 +167,19 @@ class SpectralConv(nn.Module):
             return untie(self.dc, self.weight, self._source, self._sign)  # type: ignore[arg-type]
         return self.weight.flatten(0, -3)
 
-    def forward(self, x: Tensor, bias: Tensor | None = None, weights: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, bias: Tensor | None = None, weights: Tensor | None = None, skip: Tensor | None = None
+    ) -> Tensor:
         """(B, C_in, *spatial) → (B, C_out, *spatial).
 
         ``bias`` (C_out,) is added: as the wave k = 0, for free. ``weights`` (1 or B, N), summing to 1, take the place
-        of the measure's.
+        of the measure's. With a matrix ``skip`` (C_out, C_in) its product with x is added, in the same pass.
         """
         # One call to modes, whichever way the sum is taken. A recorder must be seen: modes see no other behind them.
         if has_torch_function((x,)) and not recorded_before_dispatch():
             y: Tensor = handle_torch_function(SpectralConv.forward, (x,), self, x, bias, weights)
-            return y
-        sizes = self._checked(x)
+            return plus_product(y, skip, x)
+        sizes, autocast = self._checked(x), under_autocast(x)
         with full_precision(x):  # phases need more digits than half precision has
             weight = self.full_weight()
             real = torch.float64 if weight.dtype == torch.complex128 else torch.float32
@@ -185,12 +188,16 @@ class SpectralConv(nn.Module):
             given = None if weights is None else weights.to(real).view(-1, 1, *sizes)
             if (self._full is None or given is not None) and self._takes_fft(self._waves, sizes):
                 field = field if given is None else field * (given * prod(sizes))
-                return through_fft(field, weight, constant, self.modes).to(x.dtype)
-            analysis, synthesis, full = self.matrices(sizes, x.device, real, given)
-            if full is not None:
-                field = field * full
-            way = through_matrices if is_plain(field, weight, constant) else through_real_matrices
-            return way(field, weight, constant, self.modes, analysis, synthesis).to(x.dtype)
+                y = through_fft(field, weight, constant, self.modes)
+            else:
+                analysis, synthesis, full = self.matrices(sizes, x.device, real, given)
+                settings = (weight, constant, self.modes, analysis, synthesis)
+                if full is None and field is x and is_plain(field, weight, constant, skip) and not autocast:
+                    return through_matrices(x, *settings, skip)
+                field = field if full is None else field * full
+                way = through_matrices if is_plain(field, weight, constant) else through_real_matrices
+                y = way(field, *settings)
+        return plus_product(y.to(x.dtype), skip, x)
 
     def matrices(
         self, sizes: tuple[int, ...], device: torch.device, dtype: torch.dtype, given: Tensor | None = None

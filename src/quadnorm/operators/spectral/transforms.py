@@ -14,6 +14,7 @@ that each of the two is the other's derivative.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import torch
@@ -43,6 +44,11 @@ class Analyse(torch.autograd.Function):
         return x, None, *(None for _ in ctx.mats)
 
 
+def _own(y: Tensor) -> Tensor:
+    """The same field, but no view: PyTorch lets nobody change a view in place that was made inside a function."""
+    return y.new_empty(0).set_(y)  # type: ignore[call-overload, no-any-return]
+
+
 class Synthesise(torch.autograd.Function):
     """Complex modes (*modes.shape, B, C) and a constant (C,) → field (B, C, *n). Its derivative is :class:`Analyse`."""
 
@@ -53,7 +59,7 @@ class Synthesise(torch.autograd.Function):
             t = real_coefficients(y, modes)
             if bias is not None:
                 t.flatten(0, -3)[0] += bias
-            return synthesise_real(t, mats)
+            return _own(synthesise_real(t, mats))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
@@ -73,13 +79,78 @@ def with_constant(t: Tensor, bias: Tensor | None) -> Tensor:
     return torch.cat([flat[:1] + bias, flat[1:]]).view_as(t)
 
 
+class Layer(torch.autograd.Function):
+    """Σ_k c_k Re(X_k W_k e^{…}) + S x + b for x (B, I, *n), W (K, I, O) complex, S (O, I) and b (O,); S and b if given.
+
+    One function, because every further one would cost a pass over the field, forward or backward, to add its share.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        skip: Tensor | None,
+        modes: Modes,
+        analysis: Matrices,
+        synthesis: Matrices,
+    ) -> Tensor:
+        given = complex_modes(analyse_real(x, analysis), modes).flatten(0, -3)  # (K, B, I)
+        mixed = torch.bmm(given, weight).view(*modes.shape, x.shape[0], weight.shape[2])
+        t = real_coefficients(mixed, modes)
+        if bias is not None:
+            t.flatten(0, -3)[0] += bias
+        y = _own(synthesise_real(t, synthesis))
+        if skip is not None:
+            y.flatten(2).baddbmm_(skip.expand(x.shape[0], -1, -1), x.flatten(2))
+        ctx.save_for_backward(x, weight, skip, given)
+        ctx.setting = modes, analysis, synthesis
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        x, weight, skip, given = ctx.saved_tensors
+        modes, analysis, synthesis = ctx.setting
+        # Derivatives of the derivative, or many at once: plain operations.
+        fast = is_plain(g) and not torch.is_grad_enabled() and not is_batched(g)
+        to_x, to_weight, to_bias, to_skip = ctx.needs_input_grad[:4]
+        back: list[Tensor | None] = [None] * 4
+        B, (K, c_in, c_out), n = x.shape[0], weight.shape, prod(x.shape[2:])
+        with full_precision(x):  # a backward pass may run under autocast
+            t = analyse_real(g, synthesis)
+            got = (complex_modes(t, modes) if fast else torch.complex(*to_modes(t, modes))).reshape(K, B, c_out)
+            if to_weight:
+                if not fast:
+                    given = torch.complex(*to_modes(analyse_real(x, analysis), modes)).reshape(K, B, c_in)
+                back[1] = torch.bmm(given.mH, got)
+            if to_bias:
+                back[2] = got[0].real.sum(0)
+            if to_skip:
+                back[3] = torch.bmm(g.reshape(B, c_out, n), x.reshape(B, c_in, n).transpose(1, 2)).sum(0)
+            if to_x:
+                mixed = torch.bmm(got, weight.mH).view(*modes.shape, B, c_in)
+                t = real_coefficients(mixed, modes) if fast else from_modes(mixed.real, mixed.imag, modes)
+                gx = synthesise_real(t, analysis)
+                if skip is not None:
+                    flat = gx.reshape(B, c_in, n)
+                    add = flat.baddbmm_ if fast else flat.baddbmm
+                    gx = add(skip.t().expand(B, -1, -1), g.reshape(B, c_out, n)).view(x.shape)
+                back[0] = gx
+        return *back, None, None, None
+
+
 def through_matrices(
-    x: Tensor, weight: Tensor, bias: Tensor | None, modes: Modes, analysis: Matrices, synthesis: Matrices
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    modes: Modes,
+    analysis: Matrices,
+    synthesis: Matrices,
+    skip: Tensor | None = None,
 ) -> Tensor:
-    """Σ_k c_k Re(X_k W_k e^{…}) + bias, for weights (K, I, O) complex; eager."""
-    given: Tensor = Analyse.apply(x, modes, *analysis)  # type: ignore[no-untyped-call]
-    mixed = torch.bmm(given.flatten(0, -3), weight).view(*modes.shape, x.shape[0], weight.shape[2])
-    y: Tensor = Synthesise.apply(mixed, bias, modes, *synthesis)  # type: ignore[no-untyped-call]
+    """Σ_k c_k Re(X_k W_k e^{…}) + bias (+ skip · x), for weights (K, I, O) complex; eager."""
+    y: Tensor = Layer.apply(x, weight, bias, skip, modes, analysis, synthesis)  # type: ignore[no-untyped-call]
     return y
 
 

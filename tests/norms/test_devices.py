@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from quadnorm._precision import full_precision
 from quadnorm.measures import Weights
 from quadnorm.norms import make_norm, norm_names, quad_norm_ragged
-from quadnorm.norms.kernels import dispatch, formula
+from quadnorm.norms.kernels import dispatch
 from quadnorm.norms.kernels.inputs import Inputs
 from quadnorm.norms.weights import check_on_device
 
@@ -93,14 +94,14 @@ def test_ragged_clouds_renumbered_on_a_device_are_the_same():
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_the_torch_kernel_switches_autocast_off(device):
+def test_full_precision_switches_autocast_off(device):
     """Autocast on a CUDA device would take its matrix products in half precision, where squares overflow."""
     with FakeTensorMode():
         x = torch.empty(1, device=device)
     before = torch.is_autocast_enabled(device)
     torch.set_autocast_enabled(device, True)
     try:
-        with formula.full_precision(x):
+        with full_precision(x):
             assert not torch.is_autocast_enabled(device)
         assert torch.is_autocast_enabled(device)
     finally:

@@ -9,7 +9,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 
 from quadnorm.measures import Grid, Weights
-from quadnorm.norms import AnchoredNorm, BlendQuadNorm, LayerNorm, QuadNorm, QuadRMSNorm, quad_norm
+from quadnorm.norms import AnchoredNorm, BlendQuadNorm, LayerNorm, QuadNorm, QuadRMSNorm, quad_norm, quad_norm_ragged
 from quadnorm.norms.weights import leaves_samples_out
 from tests.norms.reference import counting_weights, reference, trapezoid_weights
 
@@ -150,6 +150,20 @@ def test_extreme_values_give_what_native_gives(kernel, mode):
         torch.testing.assert_close(y, F.group_norm(x, groups, eps=0.0))
         y.sum().backward()
         assert x.grad.isfinite().all()
+    there = torch.ones(5, 5, dtype=torch.bool).tril(2)
+    for far, dtype in ((1e30, torch.float32), (1e160, torch.float64), (1e300, torch.float64)):
+        layer = QuadNorm(4, mode=mode, dtype=dtype)
+        x = (torch.randn(2, 4, 5, 5, dtype=dtype) + 1) * far
+        points, cloud = x.flatten(2).transpose(1, 2).reshape(-1, 4), torch.arange(2).repeat_interleave(25)
+        results = {
+            "eager": layer(x),
+            "traced": torch.func.vmap(lambda v, layer=layer: layer(v[None])[0])(x),
+            "mask": layer(x, mask=there),
+            "traced mask": torch.func.functionalize(lambda v, layer=layer: layer(v, mask=there))(x),
+            "ragged": quad_norm_ragged(points, torch.ones(50), cloud, groups),
+        }
+        for how, y in results.items():
+            assert (y == 0).all(), how
     x = torch.randn(2, 4, 33)
     x[0, 1, 5] = float("inf")
     y = QuadRMSNorm(4, affine=False)(x)

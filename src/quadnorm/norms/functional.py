@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from quadnorm._precision import full_precision, sum_dtype
 from quadnorm.measures import Measure
 from quadnorm.measures.base import Shape
 from quadnorm.norms.kernels.core import normalize
 from quadnorm.norms.kernels.dispatch import HALF
-from quadnorm.norms.kernels.formula import full_precision, statistics_dtype
 from quadnorm.norms.weights import Plan, call_plan, leaves_samples_out, measure_weights
 
 
@@ -85,7 +85,7 @@ def spatial_shape(x: Tensor, num_groups: int, num_features: int | None = None) -
 def native_norm(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
     """PyTorch's own group norm, to the last bit; half precision gives the float32 result, rounded."""
     if x.dtype in HALF or (weight is not None and weight.dtype != x.dtype):
-        dtype = statistics_dtype(x)
+        dtype = sum_dtype(x)
         weight, bias = (None if p is None else p.to(dtype) for p in (weight, bias))
         with full_precision(x):
             return nn.functional.group_norm(x.to(dtype), groups, weight, bias, eps).to(x.dtype)

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from quadnorm._precision import sum_dtype
 from quadnorm._tensors import is_plain
-from quadnorm.norms.kernels.formula import statistics_dtype
 from quadnorm.norms.kernels.inputs import FILL
 
 
@@ -43,7 +43,7 @@ def quad_norm_ragged(
     if not torch.compiler.is_compiling() and N == 0:
         return x * (1 if weight is None else weight)
     batch, size = _clouds(batch, batch_size)
-    dtype, D = statistics_dtype(x), C // num_groups
+    dtype, D = sum_dtype(x), C // num_groups
     w = w.to(torch.promote_types(w.dtype, dtype))
     # Divided by the largest first, so that the sums of weights of any scale are finite.
     largest = w.new_zeros(size).scatter_reduce(0, batch, w.detach(), "amax")
@@ -55,8 +55,9 @@ def quad_norm_ragged(
     xs = torch.where((p == 0) & ~(x.detach().abs() < FILL), zero, x).to(dtype).reshape(N, num_groups, D)
     d = xs - _near_mean(xs.detach(), p.detach(), batch, size)[batch][:, :, None]  # (N, G, D)
     rest = d.new_zeros(size, num_groups).index_add(0, batch, p * d.mean(2))
-    square = d.new_zeros(size, num_groups).index_add(0, batch, p * d.square().mean(2))
-    var = (square - rest.square()).clamp_min(0)
+    square = d.new_zeros(size, num_groups).index_add(0, batch, (p[:, :, None] * d * d).mean(2))
+    # Squares that overflow mean an infinite variance; ∞ − ∞ would make it NaN.
+    var = (square - rest.square().clamp_max(torch.finfo(dtype).max)).clamp_min(0)
     y = ((d - rest[batch][:, :, None]) * torch.rsqrt(var + eps)[batch][:, :, None]).reshape(N, C)
     y = y if weight is None else y * weight.to(dtype)
     return (y if bias is None else y + bias.to(dtype)).to(x.dtype)
@@ -95,7 +96,7 @@ def _checked_weights(x: Tensor, weights: Any, mask: Any, batch: Tensor, num_grou
         raise ValueError(f"x must be a floating-point tensor of shape (N, C), got {tuple(x.shape)} and {x.dtype}")
     N, C = x.shape
     w = weights.to(x.device) if isinstance(weights, Tensor) else torch.as_tensor(weights, device=x.device)
-    w = w if w.is_floating_point() else w.to(statistics_dtype(x))
+    w = w if w.is_floating_point() else w.to(sum_dtype(x))
     if tuple(w.shape) != (N,) or tuple(batch.shape) != (N,):
         raise ValueError(
             f"weights and batch must have one entry for each of the {N} samples, "

@@ -10,10 +10,10 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
+from quadnorm._precision import sum_dtype
 from quadnorm._tensors import is_plain
 from quadnorm.measures import Measure, Separable
 from quadnorm.measures.base import Shape
-from quadnorm.norms.kernels.formula import statistics_dtype
 
 
 class Plan(NamedTuple):
@@ -28,8 +28,8 @@ class Plan(NamedTuple):
 def measure_weights(measure: Measure, x: Tensor, spatial: Shape) -> Tensor:
     """The measure's weights for the samples of x (B, C, *spatial), (1, N), in the statistics' dtype."""
     if _has_no_numbers(x):
-        return x.new_empty((1, measure._checked(spatial)[0] * _count(spatial[1:])), dtype=statistics_dtype(x))
-    return measure.shared_weights(spatial, x.device, statistics_dtype(x)).reshape(1, -1)
+        return x.new_empty((1, measure._checked(spatial)[0] * _count(spatial[1:])), dtype=sum_dtype(x))
+    return measure.shared_weights(spatial, x.device, sum_dtype(x)).reshape(1, -1)
 
 
 def _has_no_numbers(x: Tensor) -> bool:
@@ -78,7 +78,7 @@ def call_plan(measure: Measure | None, weights: Any, mask: Any, x: Tensor, spati
         check_weights(w, "the mask leaves")
     # On a CPU the smallest weight is at hand; elsewhere reading it would cost more than assuming the worst.
     has_absent = not is_plain(w) or w.device.type != "cpu" or bool((w == 0).any())
-    return Plan(scaled(w, statistics_dtype(x)), has_absent)
+    return Plan(scaled(w, sum_dtype(x)), has_absent)
 
 
 def given_weights(weights: Any, x: Tensor, spatial: Shape) -> Tensor:
@@ -86,7 +86,7 @@ def given_weights(weights: Any, x: Tensor, spatial: Shape) -> Tensor:
     w = weights if isinstance(weights, Tensor) else torch.as_tensor(weights, device="cpu")
     if w.is_complex():
         raise TypeError(f"weights must be real numbers, got {w.dtype}")
-    dtype = statistics_dtype(x)
+    dtype = sum_dtype(x)
     w = w.to(device=x.device, dtype=torch.promote_types(w.dtype, dtype) if w.is_floating_point() else dtype)
     flat = _rows(w, "weights have", x, spatial)
     check_weights(flat, "the weights leave")

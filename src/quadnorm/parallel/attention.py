@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from quadnorm._precision import sum_dtype
 from quadnorm.operators.domain import counting, training_count
 from quadnorm.operators.galerkin import GalerkinAttention
 from quadnorm.operators.transolver import SliceAttention
 from quadnorm.parallel import given, measure
 from quadnorm.parallel.collectives import spread, total
-from quadnorm.parallel.formula import accumulator
 from quadnorm.parallel.split import Split
 
 
@@ -38,7 +38,7 @@ class GalerkinAttentionOnShards(GalerkinAttention):
         """y, or x + y, at this rank's samples."""
         part = self._split.resolve(shape or (x.shape[2],))
         if weights is None:
-            weights = measure.local_weights(self._measure, part, x.device, accumulator(x)).reshape(1, -1)
+            weights = measure.local_weights(self._measure, part, x.device, sum_dtype(x)).reshape(1, -1)
         return super().forward(x, places, weights, residual, None)
 
 
@@ -59,10 +59,10 @@ class SliceAttentionOnShards(SliceAttention):
         if not counting(self._measure):
             count = float(training_count(self._measure, ndim) or 1000)
         elif known is not None and known[0] is weights:
-            count = known[1][:, 1].sum(0).to(accumulator(x)).view(-1, 1, 1)
+            count = known[1][:, 1].sum(0).to(sum_dtype(x)).view(-1, 1, 1)
         else:
             count = float(self._count)
-        exact = accumulator(x)
+        exact = sum_dtype(x)
         ws = s.to(exact) * weights.to(exact).unsqueeze(1)
         local = torch.cat([torch.bmm(x.to(exact), ws.transpose(1, 2)).transpose(1, 2), ws.sum(2, keepdim=True)], 2)
         whole = total(local, split.group)
@@ -83,7 +83,7 @@ class SliceAttentionOnShards(SliceAttention):
         part = self._split.resolve(shape or (x.shape[2],))
         self._count = part.count
         if weights is None:
-            weights = measure.local_weights(self._measure, part, x.device, accumulator(x)).reshape(1, -1)
+            weights = measure.local_weights(self._measure, part, x.device, sum_dtype(x)).reshape(1, -1)
         elif counting(self._measure):
             given.shares(weights, self._split)
         return super().forward(x, weights, onto, shape)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from quadnorm._precision import sum_dtype
 from quadnorm.parallel.collectives import all_parts, all_sum
-from quadnorm.parallel.formula import Options, accumulator
+from quadnorm.parallel.formula import Options
 
 BLOCK = 2**20  # elements looked at together: temporaries stay small and in the cache
 
@@ -14,7 +15,7 @@ BLOCK = 2**20  # elements looked at together: temporaries stay small and in the 
 def statistics(x: Tensor, w: Tensor, o: Options) -> list[Tensor]:
     """High and low parts of μ, and rstd, each (B, C): groups spread out over their channels."""
     B, C = x.shape[:2]
-    D, dtype = C // o.groups, accumulator(x)
+    D, dtype = C // o.groups, sum_dtype(x)
     here = w.detach().double().sum(1)  # (1 or B,)
     mean, second = _channel_moments(x.detach().flatten(2), w.detach(), here, o.centre)
     grouped = second.reshape(B, o.groups, D).mean(2)
@@ -38,7 +39,7 @@ def statistics(x: Tensor, w: Tensor, o: Options) -> list[Tensor]:
 def _channel_moments(x: Tensor, w: Tensor, here: Tensor, centre: bool) -> tuple[Tensor, Tensor]:
     """Mean of each channel of x (B, C, N) over this rank's mass, and Σ w (x − mean)²; uncentred zero and Σ w x²."""
     B, C, N = x.shape
-    dtype = accumulator(x)
+    dtype = sum_dtype(x)
     mean, second = (torch.zeros(B, C, dtype=torch.float64, device=x.device) for _ in range(2))
     if N == 0:
         return mean, second
@@ -108,7 +109,7 @@ def gradient(
 
 def _channel_sums(g: Tensor, x: Tensor, stats: list[Tensor]) -> Tensor:
     """Σ g and Σ g·ŷ of each channel over this rank's samples, (2, B, C)."""
-    dtype = accumulator(x)
+    dtype = sum_dtype(x)
     sums = torch.zeros(2, *x.shape[:2], dtype=dtype, device=x.device)
     for b, c in _blocks(x):
         gb = g[b, c].to(dtype)

@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from quadnorm._precision import sum_dtype
 from quadnorm.parallel.collectives import parts, spread, total
 
 
@@ -22,16 +23,11 @@ class Options:
     group: dist.ProcessGroup
 
 
-def accumulator(x: Tensor) -> torch.dtype:
-    """Float64 stays, everything else is accumulated in float32."""
-    return torch.float64 if x.dtype == torch.float64 else torch.float32
-
-
 def formula(x: Tensor, w: Tensor, weight: Tensor | None, bias: Tensor | None, o: Options) -> Tensor:
     """The definition in plain operations: the same two collectives, more memory."""
     B, C = x.shape[:2]
     N, D = w.shape[-1], C // o.groups
-    xs = x.reshape(B, o.groups, D, N).to(accumulator(x))
+    xs = x.reshape(B, o.groups, D, N).to(sum_dtype(x))
     ws = w.reshape(w.shape[0], 1, 1, N)
     mass = o.masses.to(device=x.device)  # (P, 1 or B)
     if o.centre:

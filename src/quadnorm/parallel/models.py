@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from quadnorm._precision import sum_dtype
 from quadnorm.operators.domain import counting, grid_shape, without_absent
 from quadnorm.operators.fno import FNO, FNOBlock
 from quadnorm.operators.galerkin import GalerkinBlock, GalerkinTransformer
@@ -16,7 +17,6 @@ from quadnorm.operators.samples import Samples
 from quadnorm.operators.transolver import Transolver, TransolverBlock
 from quadnorm.parallel import given, measure
 from quadnorm.parallel.collectives import spread, total
-from quadnorm.parallel.formula import accumulator
 from quadnorm.parallel.split import Split
 
 
@@ -71,7 +71,7 @@ class FNOBlockOnShards(FNOBlock):
         part = self._split.resolve(shape)
         w = weights
         if w is None:
-            w = measure.local_weights(self.spectral.measure, part, v.device, accumulator(v)).reshape(1, -1)
+            w = measure.local_weights(self.spectral.measure, part, v.device, sum_dtype(v)).reshape(1, -1)
         energies = torch.stack([(f.square().sum(1) * w).sum(1) for f in (v, u)])
         of_v, of_u = spread(total(energies, self._split.group), group=self._split.group)[0]
         return (F.softplus(self.gain) * torch.sqrt(of_v / (of_u + eps))).to(v.dtype).view(-1, 1, 1)
@@ -84,13 +84,13 @@ def given_here(
     split, m, options = model._split, model.measure, {}
     _, base = m.counting_part()
     if weights is None:
-        raw = measure.local_weights(base, split.resolve(local), x.device, accumulator(x)).reshape(1, -1)
+        raw = measure.local_weights(base, split.resolve(local), x.device, sum_dtype(x)).reshape(1, -1)
     else:
         raw = options["weights"] = given.flattened(weights, x, local, split)
     if mask is not None:
         options["mask"] = given.flattened(mask, x, local, split, "the mask")
         raw = given.masked(raw, options["mask"], split)
-    return given.normalised(raw, share, split, accumulator(x)), options
+    return given.normalised(raw, share, split, sum_dtype(x)), options
 
 
 def samples_here(model: Any, x: Tensor, coordinates: Any, weights: Any, mask: Any, norm_weights: Any = None) -> Samples:

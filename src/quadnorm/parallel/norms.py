@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from quadnorm._precision import sum_dtype
 from quadnorm.measures import Blend, Grid, Measure, Separable
 from quadnorm.norms import QuadNorm
 from quadnorm.norms.baselines.bands import RIBandNorm, SpectralNorm
@@ -15,7 +16,7 @@ from quadnorm.norms.baselines.uniform import CountingNorm
 from quadnorm.norms.kernels.inputs import without_fill_values
 from quadnorm.norms.layout import from_channels_first, to_channels_first
 from quadnorm.parallel import given, measure
-from quadnorm.parallel.formula import Options, accumulator
+from quadnorm.parallel.formula import Options
 from quadnorm.parallel.split import Part, Split
 from quadnorm.parallel.statistics import normalize
 
@@ -56,7 +57,7 @@ class NormOnShards(QuadNorm):
 
     def _weights_here(self, x: Tensor, part: Part, weights: Any, mask: Any) -> tuple[Tensor, Tensor, bool]:
         """Weights (1 or B, N), every rank's mass (P, 1 or B), and whether a sample may be absent."""
-        dtype, m = accumulator(x), self._measure
+        dtype, m = sum_dtype(x), self._measure
         if weights is None and mask is None:
             return self._of_measure(x, part, dtype)
         _, base = m.counting_part()
@@ -68,7 +69,7 @@ class NormOnShards(QuadNorm):
 
     def _raw(self, base: Measure, x: Tensor, part: Part, weights: Any) -> Tensor:
         if weights is None:
-            return measure.local_weights(base, part, x.device, accumulator(x)).reshape(1, -1)
+            return measure.local_weights(base, part, x.device, sum_dtype(x)).reshape(1, -1)
         return given.flattened(weights, x, part.local, self._split)
 
     def _counting_share(self) -> float | Tensor:
@@ -155,7 +156,7 @@ class TorchNormOnShards(nn.Module):
         """Normalize this rank's samples, (B, C, *local)."""
         m: Measure = getattr(self, "measure", COUNTING)
         part = self._split.resolve(x.shape[2:])
-        w = measure.local_weights(m, part, x.device, accumulator(x)).reshape(1, -1)
+        w = measure.local_weights(m, part, x.device, sum_dtype(x)).reshape(1, -1)
         groups = int(getattr(self, "num_groups", x.shape[1]))
         options = Options(groups, self.eps, True, measure.masses(m, part)[:, None], self._split.group)
         return normalize(x, w, self.weight, self.bias, options)

@@ -18,13 +18,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from quadnorm._precision import sum_dtype
 from quadnorm.parallel import blocked
-from quadnorm.parallel.formula import Options, accumulator, formula
+from quadnorm.parallel.formula import Options, formula
 
 
 def normalize(x: Tensor, w: Tensor, weight: Tensor | None, bias: Tensor | None, options: Options) -> Tensor:
     """γ·(x − μ)/√(v + ε) + β for this rank's x (B, C, *local) and weights w (1 or B, N), which sum to its mass."""
-    dtype = accumulator(x)
+    dtype = sum_dtype(x)
     weight, bias = (None if p is None else p.to(dtype) for p in (weight, bias))
     with torch.autocast(x.device.type, enabled=False):
         if torch.compiler.is_compiling():

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from quadnorm._precision import sum_dtype
 from quadnorm.adapt.anchoring.rows import RunningGrid, grid_of_row
 from quadnorm.carry.grids import carry
 from quadnorm.measures import Anchored, Measure
@@ -18,7 +19,6 @@ from quadnorm.measures.anchored import AnchoredAxis
 from quadnorm.measures.base import Shape
 from quadnorm.measures.padded import PaddedAxis
 from quadnorm.norms.kernels.core import normalize
-from quadnorm.norms.kernels.formula import statistics_dtype
 from quadnorm.norms.quad import PROXY, leaf_call
 
 
@@ -36,7 +36,7 @@ def counts(measure: Measure, spatial: Shape) -> bool:
 
 def weights_of(measure: Anchored, grid: Shape, x: Tensor) -> Tensor:
     """(1, N), summing to 1."""
-    return measure.shared_weights(grid, x.device, statistics_dtype(x)).reshape(1, -1)
+    return measure.shared_weights(grid, x.device, sum_dtype(x)).reshape(1, -1)
 
 
 def change_class(module: nn.Module, kind: type[nn.Module]) -> None:
@@ -127,7 +127,7 @@ class OverGrid(nn.Module):
         if not torch.compiler.is_compiling() and inner == tuple(self.normalized_shape):
             native: Tensor = super().forward(x)
             return native
-        w = self.measure.shared_weights(spatial, x.device, statistics_dtype(x)).reshape(1, -1)
+        w = self.measure.shared_weights(spatial, x.device, sum_dtype(x)).reshape(1, -1)
         eps = torch.finfo(x.dtype).eps if self.eps is None else self.eps
         # (..., before, *spatial, after) as one batch entry of `others` channels on N samples
         y = x.reshape(-1, *inner).movedim(tuple(range(1 + start, 1 + start + d)), tuple(range(-d, 0)))
@@ -185,7 +185,7 @@ def weighted_mean(x: Tensor, measure: Anchored, keepdim: bool) -> Tensor:
     """Σ w_i x_i over the last axes of x, as many as the measure has."""
     d = len(measure.anchor)
     axes = tuple(range(-d, 0))
-    w = measure.shared_weights(tuple(x.shape[-d:]), x.device, statistics_dtype(x))
+    w = measure.shared_weights(tuple(x.shape[-d:]), x.device, sum_dtype(x))
     return (x.to(w.dtype) * w).sum(axes, keepdim=keepdim).to(x.dtype)
 
 
@@ -214,7 +214,7 @@ class SpatialMean(nn.Module):
 
         if not torch.compiler.is_compiling() and isinstance(self.measure, Separable) and self.measure.flat(x.shape[2:]):
             return x.mean(axes, keepdim=self.keepdim)
-        w = self.measure.shared_weights(tuple(x.shape[2:]), x.device, statistics_dtype(x))
+        w = self.measure.shared_weights(tuple(x.shape[2:]), x.device, sum_dtype(x))
         return (x.to(w.dtype) * w).sum(axes, keepdim=self.keepdim).to(x.dtype)
 
     def extra_repr(self) -> str:

@@ -7,15 +7,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from quadnorm._precision import sum_dtype
 from quadnorm.adapt.extending.steps import Step, StepRow, register
-from quadnorm.norms.kernels.formula import statistics_dtype
 
 Dims = tuple[int, ...]
 
 
 def _spread(x: Tensor, dims: Dims, centre: bool) -> tuple[Tensor, Tensor]:
     """Mean (zero without ``centre``) and mean square about it, dimensions kept."""
-    y = x.to(statistics_dtype(x))
+    y = x.to(sum_dtype(x))
     if not centre:
         return y.new_zeros(()), y.square().mean(dims, keepdim=True)
     v, m = torch.var_mean(y, dims, keepdim=True, correction=0)
@@ -155,7 +155,7 @@ register(
 def _keep_weighted(step: Step) -> Any:
     g = step.given
     x, w, groups = g["input"], g["w"], g.get("groups", 1)
-    y = x.flatten(2).to(statistics_dtype(x)).reshape(x.shape[0], groups, x.shape[1] // groups, -1)  # (B, G, C/G, N)
+    y = x.flatten(2).to(sum_dtype(x)).reshape(x.shape[0], groups, x.shape[1] // groups, -1)  # (B, G, C/G, N)
     weights = w.to(y.dtype)[:, None, None]
     per = y.shape[2]
     m = (y * weights).sum((2, 3), keepdim=True) / per if g.get("centre", True) else y.new_zeros(1, 1, 1, 1)

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from quadnorm._precision import sum_dtype
 from quadnorm.measures.base import Shape
-from quadnorm.norms.kernels.formula import statistics_dtype
 from quadnorm.norms.layout import Layout, checked_layout, from_channels_first, to_channels_first
 from quadnorm.norms.quad import PROXY, QuadNorm, leaf_call
 from quadnorm.norms.weights import blended
@@ -148,7 +148,7 @@ class TokenNorm(nn.Module):
             raise ValueError(
                 f"the layer has {self.num_features} channels, the input of shape {tuple(shape)} has {y.shape[-1]}"
             )
-        dtype = statistics_dtype(x)
+        dtype = sum_dtype(x)
         weight, bias = (None if p is None else p.to(dtype) for p in (self.weight, self.bias))
         y = nn.functional.layer_norm(y.to(dtype), (self.num_features,), weight, bias, self.eps).to(x.dtype)
         return from_channels_first(y.movedim(-1, 1), shape, self.layout)

@@ -8,9 +8,9 @@ host, except on a CPU, where reading is free.
 import torch
 from torch import Tensor
 
+from quadnorm._precision import full_precision
 from quadnorm.norms.kernels import native
 from quadnorm.norms.kernels.blocks import channel_blocks, row_blocks
-from quadnorm.norms.kernels.formula import full_precision
 from quadnorm.norms.kernels.inputs import Inputs, ParameterGradients, weights_gradient
 
 
@@ -120,8 +120,9 @@ def _about(x: Tensor, w: Tensor, centre: Tensor, space: Tensor) -> tuple[Tensor,
         moments[1, b, c].addmv_(d.mul_(d), w[b, i])
     mass = w.sum(1, keepdim=True).clamp_min_(torch.finfo(w.dtype).tiny)
     first, second = (moments / mass).view(2, B, centre.shape[1], D).mean(3)
-    # Squares that overflow mean an infinite variance; ∞ − ∞ would make it NaN.
-    return first, torch.where(second == torch.inf, second, (second - first.square()).clamp_min(0))
+    # Squares that overflow mean an infinite variance; ∞ − ∞ would make it NaN, and so does 0·∞ at an absent sample.
+    overflow = (second == torch.inf) | (second.isnan() & first.isfinite())
+    return first, torch.where(overflow, torch.inf, (second - first.square()).clamp_min(0))
 
 
 def _of_rows(rstd: Tensor | None, parameter: Tensor | None, stats: Tensor, channels: int) -> Tensor:

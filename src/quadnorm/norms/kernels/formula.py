@@ -8,26 +8,12 @@ Shapes throughout: x (B, C, *spatial) with N samples, w (1 or B, N) with Σ w = 
 channels.
 """
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from quadnorm._precision import is_exporting
-
-
-def statistics_dtype(x: Tensor) -> torch.dtype:
-    """Float64 stays, everything else is accumulated in float32."""
-    return torch.float64 if x.dtype == torch.float64 else torch.float32
-
-
-def full_precision(x: Tensor) -> AbstractContextManager[object]:
-    """Autocast off: it would take matrix products in half precision, where squares overflow."""
-    device = x.device.type
-    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
-        return torch.autocast(device, enabled=False)
-    return nullcontext()
+from quadnorm._precision import is_exporting, sum_dtype
 
 
 def forward(
@@ -58,10 +44,11 @@ def deviations(x: Tensor, w: Tensor, groups: int, eps: float, centre: bool) -> t
     if centre:
         # The result does not depend on the point that deviations are first taken from, so it has no derivative.
         d = d - _near_mean(d.detach(), w.detach(), x)
-    v = _average(d * d * ws, x)
+    v = _average(d * ws * d, x)  # in this order: at an absent sample 0, even where the square overflows
     if centre:
         rest = _average(d * ws, x)
-        v = (v - rest * rest).clamp_min(0)
+        # Squares that overflow mean an infinite variance; ∞ − ∞ would make it NaN.
+        v = (v - (rest * rest).clamp_max(torch.finfo(v.dtype).max)).clamp_min(0)
         d = d - rest.expand(-1, -1, d.shape[2], 1)
     return d, torch.rsqrt(v + eps)
 
@@ -119,7 +106,7 @@ def backward(
 
 def _grouped(x: Tensor, groups: int) -> Tensor:
     """(B, C, *spatial) as (B, G, D, N), in the statistics' dtype; no size of x becomes part of a trace."""
-    return torch.unflatten(x.flatten(2), 1, (groups, -1)).to(statistics_dtype(x))
+    return torch.unflatten(x.flatten(2), 1, (groups, -1)).to(sum_dtype(x))
 
 
 def _like(y: Tensor, x: Tensor) -> Tensor:

@@ -89,6 +89,8 @@ def _moments(x, w, mass, centre):  # type: ignore[no-untyped-def]
             d = x[i] - p
             second += w[i] * d * d
         shift = mean - np.float64(p)
+    if second == np.inf:
+        return mass, mean, np.inf  # ∞ − ∞ would make it NaN
     spread = np.float64(second) - mass * shift * shift
     return mass, mean, 0.0 if spread < 0 else spread
 

@@ -41,6 +41,17 @@ def test_standard_deviation_where_the_study_says_so(tmp_path):
     )
 
 
+def test_rows_that_have_not_learned_are_named(tmp_path):
+    def stuck(run, evaluation, grid):
+        return 60.0 if run.method.label == "None" else known(run, evaluation, grid)
+
+    write_records(small_study(), tmp_path / "good", known)
+    write_records(small_study(), tmp_path / "stuck", stuck)
+    assert not any("has not learned" in note for note in study_table(small_study(), tmp_path / "good").notes)
+    (note,) = (note for note in study_table(small_study(), tmp_path / "stuck").notes if "has not learned" in note)
+    assert note.startswith("None has 60.0 % at the training grid, the best row 3.1 %")
+
+
 def test_best_and_tied_are_bold_and_others_are_not(tmp_path):
     write_records(small_study(), tmp_path, known)
     table = study_table(small_study(), tmp_path)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf, isfinite
 from pathlib import Path
+from statistics import fmean
 
 from quadnorm.lab.analysis.results import Results, learned_alphas, load_results
-from quadnorm.lab.analysis.tables.panel import BASELINE, command, has_baseline, panel_of
+from quadnorm.lab.analysis.tables.panel import BASELINE, command, has_baseline, native_grid, panel_of
 from quadnorm.lab.analysis.tables.table import Table
 from quadnorm.lab.studies.paper.table import SPREADS
 from quadnorm.lab.studies.study import Study
+
+NOT_LEARNED = 4  # times the best row's error
 
 
 def study_table(study: Study, root: Path | Sequence[Path], *, allow_mixed: bool = False) -> Table:
@@ -37,7 +41,7 @@ def table_of(results: Results) -> Table:
             f"The {study.preset} preset trains less and on coarser grids than the paper: compare methods with each "
             "other, not means with the paper's.",
         )
-    notes += _learned(results)
+    notes += [*_unlearned(results), *_learned(results)]
     return Table(
         name=study.name,
         title=study.title,
@@ -47,6 +51,25 @@ def table_of(results: Results) -> Table:
         command=command(study),
         warnings=results.problems,
     )
+
+
+def _unlearned(results: Results) -> list[str]:
+    """Rows whose error at the training grid is so far above the best one's that they show nothing about other grids."""
+    lines = []
+    way = results.study.evaluations[0].name
+    for variant in results.study.variants:
+        native = native_grid(variant)
+        seeds = {m.label: results.of(variant.name, m.label, native, way).values() for m in variant.methods}
+        means = {label: fmean(errors) for label, errors in seeds.items() if errors}
+        best = min((m for m in means.values() if isfinite(m)), default=inf)
+        for label, mean in means.items():
+            if isfinite(mean) and mean > max(NOT_LEARNED * best, 20):
+                whose = label if len(results.study.variants) == 1 else f"{variant.name}, {label}"
+                lines.append(
+                    f"{whose} has {mean:.1f} % at the training grid, the best row {best:.1f} %: it has not learned the "
+                    "problem in this budget, and its rows say nothing about other grids."
+                )
+    return lines
 
 
 def _learned(results: Results) -> list[str]:

@@ -6,6 +6,7 @@ import pytest
 from quadnorm.lab.analysis.comparisons import Contrast, compare_at, here, runs_at
 from quadnorm.lab.analysis.results import Library, printed_variant
 from quadnorm.lab.analysis.tables.derived import derived_table, table_names
+from quadnorm.lab.analysis.tables.reach import Reach, names_apart
 from quadnorm.lab.analysis.tables.study_table import study_table
 from quadnorm.lab.studies import derived, derived_names, paper_labels, study, study_names
 from tests.lab.analysis.synthetic_records import write_records
@@ -151,3 +152,21 @@ def test_smoke_runs_and_mixed_data_are_not_compared(tmp_path):
     write_records(s, tmp_path / "mixed")
     write_records(s, tmp_path / "mixed", keep=lambda run: run.seed == 0, data="other")
     assert compare_at(Library([tmp_path / "mixed"]), Contrast("tost", "main", 64, "BlendQuadNorm")) is None
+
+
+def test_settings_of_one_name_are_told_apart_by_what_differs():
+    def setting(problem, *traits):
+        return Reach("s", "desk", "fno", problem, (32, 64), {}, {}, traits)
+
+    listed = [
+        setting("darcy", "width 16", "trained at 32²", "400 samples"),
+        setting("darcy", "width 16", "trained at 32²", "1200 samples"),
+        setting("darcy", "width 16", "trained at 16² + 32²", "400 samples"),
+        setting("poisson", "width 8", "trained at 32²", "400 samples"),
+    ]
+    assert names_apart(listed) == [
+        "fno, trained at 32², 400 samples",
+        "fno, trained at 32², 1200 samples",
+        "fno, trained at 16² + 32², 400 samples",
+        "fno",
+    ]

@@ -6,7 +6,6 @@ farthest grid; the three ways other than the paper's use the LayerNorm model wit
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -42,7 +41,7 @@ class Reach:
     grids: tuple[int, int]
     native: Seeds
     far: Mapping[str, Seeds]
-    size: str = ""  # of the operator, to tell settings apart that have all the above in common
+    traits: tuple[str, ...] = ()  # size, training grids and samples: what may tell settings of one name apart
 
     @property
     def seeds(self) -> int:
@@ -96,9 +95,13 @@ def _reach(setting: _Gathered) -> Reach | None:
         return None
     v, study = setting.variant, setting.results.study
     by_column = dict(zip(ordered, others, strict=True))
-    size = f"width {v.operator_params.get('width')}, {v.operator_params.get('layers')} layers"
+    traits = (
+        f"width {v.operator_params.get('width')}, {v.operator_params.get('layers')} layers",
+        f"trained at {' + '.join(grid_name(n) for n in v.train)}",
+        f"{v.budget.train} samples",
+    )
     grids = native_grid(v), v.test[-1]
-    return Reach(study.name, study.preset, v.operator, v.problem, grids, home, by_column, size)
+    return Reach(study.name, study.preset, v.operator, v.problem, grids, home, by_column, traits)
 
 
 def reach_table(library: Library) -> Table:
@@ -107,17 +110,16 @@ def reach_table(library: Library) -> Table:
     listed = reaches(library)
     columns = [head for head in COLUMNS if any(head in r.far for r in listed)]
     wins = dict.fromkeys(columns, 0)
-    alike = Counter((r.operator, r.problem, r.grids) for r in listed)
-    for r in listed:
+    names = names_apart(listed)
+    for r, name in zip(listed, names, strict=True):
         best = best_or_tied(dict(r.far))
         if len(best) == len(r.far):
             best = frozenset()
         for head in best:
             wins[head] += 1
         grids = "\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}".join(grid_name(n) for n in r.grids)
-        several = alike[r.operator, r.problem, r.grids] > 1
         cells = [
-            Cell(f"{r.operator}, {r.size}" if several else r.operator),
+            Cell(name),
             Cell(r.problem),
             Cell(grids),
             summary_cell(summarize(r.native)),
@@ -140,6 +142,19 @@ def reach_table(library: Library) -> Table:
         tuple(notes),
         "quadnorm study run anchored-crossres --preset desk",
     )
+
+
+def names_apart(listed: list[Reach]) -> list[str]:
+    """The operator of each setting, with the traits that differ between settings of one operator, problem and grids."""
+    alike: dict[object, list[Reach]] = {}
+    for r in listed:
+        alike.setdefault((r.operator, r.problem, r.grids), []).append(r)
+    names = []
+    for r in listed:
+        others = alike[r.operator, r.problem, r.grids]
+        differing = (t for k, t in enumerate(r.traits) if len({o.traits[k] for o in others}) > 1)
+        names.append(", ".join([r.operator, *differing]))
+    return names
 
 
 def _wins_note(wins: Mapping[str, int], settings: int) -> str:

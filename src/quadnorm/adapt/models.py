@@ -69,6 +69,7 @@ def _resolution(model: nn.Module, resolution: int | Sequence[int]) -> Shape:
             f"{tuple(shape)}; for a model trained on points: quadnorm.at_native(model, points)"
         )
     given = tuple(resolution) if isinstance(resolution, Sequence) else (resolution,)
+    given = tuple(int(n) if hasattr(n, "__index__") and not isinstance(n, bool) else n for n in given)
     if not given or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in given):
         raise ValueError(
             f"resolution must hold the training grid's samples per axis, as in 33 or (33, 33), got {resolution!r}"

@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
 from quadnorm.adapt.calls.examples import layout_of_model
+from quadnorm.adapt.calls.trees import mapped
+from quadnorm.adapt.calls.watch import looked_at
 from quadnorm.adapt.extending.inputs import check_layout, grid_of_inputs, regridded
 from quadnorm.adapt.models import check_module, model_grid
 from quadnorm.carry.grids import carry
@@ -49,7 +51,9 @@ def at_native(
             meshes are then asked for there instead of being interpolated.
         layout: where the channels of fields are, ``first`` (B, C, \*spatial), ``last`` or ``tokens``, as for
             :func:`quadnorm.extend`. Default: what the model accepts when it is tried with random numbers; ``first`` if
-            that does not tell. Outputs may be dicts, tuples and dataclasses of fields.
+            that does not tell. Outputs may be dicts, tuples and dataclasses of fields. A tensor on a finer or coarser
+            grid than the training grid comes back on the grid that the model itself would give it; one whose size is
+            the same for all inputs is no field and comes back as it is.
         restrict, interpolate: ``cubic``, ``linear`` or ``nearest``, for R and P. A piecewise constant input should
             be restricted by ``nearest``.
 
@@ -92,11 +96,13 @@ class AtNative(nn.Module):
         self.model = model
         self.resolution, self.placements = resolution, placements
         self.restrict, self.interpolate, self.layout = restrict, interpolate, layout
+        self._outputs: dict[tuple[Shape, Shape], Shape | None] = {}
 
     def forward(self, x: Tensor, *args: Any, grid: Shape | None = None, **options: Any) -> Any:
         """(B, C, *spatial) → (B, C', *spatial), or as ``layout`` says; further arguments go to the model, fields among
         them on its grid. ``grid`` is needed for tokens on two or more axes."""
-        plain = self.layout == "first" and not args and not options
+        plain = isinstance(x, Tensor) and self.layout == "first" and not args and not options
+        given = (x, *args), options
         if not plain:
             shape = grid_of_inputs((x,), {}, len(self.resolution), self.layout, grid)
             x, args, options = self._taken((x, args, options), shape, self.resolution, self.restrict)
@@ -113,8 +119,28 @@ class AtNative(nn.Module):
                 )
             raise
         if isinstance(y, Tensor) and self.layout == "first":
-            return carry(y, shape, self.placements, self.interpolate) if y.ndim == len(shape) + 2 else y
+            new = self._grid_of_output(tuple(y.shape[2:]), shape, given)
+            return y if new is None else carry(y, new, self.placements, self.interpolate)
         return self._taken(y, self.resolution, shape, self.interpolate)
+
+    def _grid_of_output(self, size: Shape, shape: Shape, arguments: Any) -> Shape | None:
+        """The grid of an output whose size on the training grid is ``size``, for inputs with the grid ``shape``.
+
+        Theirs, where it is on the training grid. A coarser or finer output tells what it is when the model runs on the
+        inputs themselves, once for each grid. None for what is no field: its size stays.
+        """
+        if size == self.resolution:
+            return shape
+        if len(size) != len(shape):
+            return None
+        if (size, shape) not in self._outputs:
+            try:
+                y = looked_at(self.model, mapped(lambda t: t[:1] if t.ndim else t, arguments))
+                there = tuple(y.shape[2:])
+            except Exception:  # the model runs on its training grid alone
+                there = size
+            self._outputs[size, shape] = None if there == size or len(there) != len(shape) else there
+        return self._outputs[size, shape]
 
     def _taken(self, value: Any, old: Shape, new: Shape, method: str) -> Any:
         return regridded(value, old, new, self.placements, self.layout, method)

@@ -37,7 +37,8 @@ def carry(
         method: ``cubic``, the interpolating spline whose third derivative is continuous at the second and last but
             one node (order 4), and on periodic axes the trigonometric interpolant, which is Fourier zero-padding;
             ``linear`` (order 2); ``nearest`` (values stay those of the field; ties go to the even index); ``bicubic``,
-            Keys' cubic convolution (order 3). All wrap around on periodic axes.
+            Keys' cubic convolution (order 3). All wrap around on periodic axes. Labels (integers, booleans) take the
+            nearest sample, whatever the method; complex fields are carried part by part.
         source: where the samples of x lie; default as ``placement``.
 
     >>> carry(torch.tensor([0.0, 1.0, 4.0, 9.0, 16.0]), (9,))  # the spline of a parabola is the parabola
@@ -51,6 +52,11 @@ def carry(
         raise ValueError(unknown("way to interpolate", method, METHODS))
     if x.ndim < len(sizes):
         raise ValueError(f"a field of shape {tuple(x.shape)} has no {len(sizes)} spatial axes to carry to {sizes}")
+    if x.is_complex():
+        parts = (carry(part, sizes, new, method, source=old) for part in (x.real, x.imag))
+        return torch.complex(*parts)
+    if not x.is_floating_point():
+        method = "nearest"  # between labels there is nothing
     dims = range(-len(sizes), 0)
     if torch.compiler.is_compiling():  # a comparison of sizes would become a condition of the compiled graph
         for dim, n, a, b in zip(dims, sizes, old, new, strict=True):

@@ -12,6 +12,7 @@ from quadnorm.adapt.anchoring.summing.model import AnchoredCalls, row_of
 from quadnorm.adapt.anchoring.summing.weights import Counted, Weighted
 from quadnorm.adapt.calls.contractions import PRODUCTS
 from quadnorm.adapt.calls.examples import Probe
+from quadnorm.adapt.calls.live import is_function
 from quadnorm.adapt.calls.plan import CallPlan, CannotFollowError
 from quadnorm.adapt.calls.watch import counted, only_looking
 from quadnorm.adapt.extending.listing import what_becomes
@@ -21,6 +22,9 @@ from quadnorm.adapt.report import AnchorReport, Entry
 
 STILL = "on cell-centred and periodic axes counting is already the integral"
 LEFT = "; no measure to set: left as it is, quadnorm.extend takes its native result"
+
+
+HIDDEN = "an autograd function, or a reentrant checkpoint: sums inside it cannot be seen and stay as trained"
 
 
 class _Listing(Aligned):
@@ -38,7 +42,9 @@ class _Listing(Aligned):
             return result
         call = self.next_call(name)
         row = row_of(Weighted(call, func, args, kwargs, self.counted))
-        if row is not None:
+        if is_function(func) and call.over:
+            self._add(call.where, name, "left", HIDDEN)
+        elif row is not None:
             self._add(call.where, name, *(("unchanged", STILL) if self.still else (row.action, row.why)))
         else:
             pairs = name in PRODUCTS and not call.lost  # scores: no sum over samples is taken yet

@@ -115,6 +115,7 @@ def audit(
         floor=ROUNDING.get(finest.dtype, 1e-2),
         grid=check,
         traits=traits(detail, targets.get(_finest(inputs)), grids, sizes, names),
+        placements=names,
         smoothed=smoothed,
     )
 

@@ -21,9 +21,9 @@ LEGEND = """\
   introduced: what the module itself does to the change of grid; cumulative: with all that came before it
   alone: the model's output if everything but this module is anchored; fixed: if only this module is"""
 HOW = {
-    "anchor": "quadnorm.anchor(model, {grid})",
-    "at_native": "quadnorm.at_native(model, {grid})",
-    "extend": "quadnorm.extend(model, {grid})",
+    "anchor": "quadnorm.anchor(model, {given})",
+    "at_native": "quadnorm.at_native(model, {given})",
+    "extend": "quadnorm.extend(model, {given})",
 }
 
 
@@ -47,6 +47,7 @@ class Audit:
     traits: Traits
     grid: GridCheck | None = None
     smoothed: float | None = None
+    placements: tuple[str, ...] = ()
 
     @property
     def leaks(self) -> list[AuditRow]:
@@ -182,7 +183,7 @@ class Audit:
         parts.append(f"recommended: {self.recommendation}")
         choice = self.recommendation.replace(",", ":").split(":")[0]
         if choice in HOW:
-            parts.append(f"  in Python: {HOW[choice].format(grid=self.sizes)}")
+            parts.append(f"  in Python: {HOW[choice].format(given=self.sizes + self._placed)}")
         return "\n".join(parts)
 
     def _repr_html_(self) -> str:
@@ -199,6 +200,14 @@ class Audit:
     def sizes(self) -> str:
         """The training grid as one would type it."""
         return self.resolutions[0] if "×" not in self.resolutions[0] else f"({self.resolutions[0].replace('×', ', ')})"
+
+    @property
+    def _placed(self) -> str:
+        """The placement as one would type it; nothing where it is the usual one."""
+        names = dict.fromkeys(self.placements)
+        if set(names) <= {"endpoint"}:
+            return ""
+        return f", placement={(self.placements[0] if len(names) == 1 else self.placements)!r}"
 
     def _error_rows(self) -> list[list[str]]:
         return [[way, *(f"{v:.3%}" for v in values)] for way, values in self.errors.items()]

@@ -103,7 +103,8 @@ def make_probe(
             shapes = ", ".join(str(tuple(t.shape)) for t in tensors(arguments)) or repr(example)
             raise ValueError(
                 f"the example must be an input at the training resolution {grid}, got shapes {shapes}; "
-                f"check the resolution, or pass an input on the training grid"
+                f"check the resolution, and that there are as many axes as in (B, C, *spatial), (B, *spatial, C) or "
+                f"(B, N, C)"
             )
         return Probe(arguments, where, resolution, placements, f"the example at {grid}")
     error: Exception | None = None

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from quadnorm._precision import full_precision
 from quadnorm.adapt.calls.forms import Form, Forms
 from quadnorm.carry.lines import spline
 from quadnorm.measures._cache import TensorCache
@@ -185,5 +186,6 @@ def _matrix_dtype(dtype: torch.dtype) -> torch.dtype:
 
 def _mixed(x: Tensor, dim: int, M: Tensor) -> Tensor:
     """M applied along one axis."""
-    y = torch.matmul(x.to(M.dtype).movedim(dim, -1), M.T).movedim(-1, dim)
+    with full_precision(x):
+        y = torch.matmul(x.to(M.dtype).movedim(dim, -1), M.T).movedim(-1, dim)
     return y.to(x.dtype) if x.is_floating_point() or x.is_complex() else y.round().to(x.dtype)

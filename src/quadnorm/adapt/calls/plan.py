@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -12,7 +12,9 @@ from torch import Tensor, nn
 from quadnorm._tensors import is_plain
 from quadnorm.adapt.calls.forms import Form, Forms, PaddedLength, form, moving
 from quadnorm.adapt.calls.nodes import Nodes
+from quadnorm.adapt.calls.numbers import counts, each_count, without_data
 from quadnorm.adapt.calls.origins import origin_after
+from quadnorm.adapt.calls.table import ARITHMETIC
 from quadnorm.adapt.calls.trees import mapped, tensors
 from quadnorm.adapt.calls.watch import Seen, WatchedRun, watched
 from quadnorm.measures.base import Shape
@@ -35,6 +37,7 @@ class Call:
     constants: tuple[Tensor | None, ...]  # the training grid's values of these
     args: Any
     kwargs: Any
+    counts: Any = None  # which of the numbers in (args, kwargs) move with the grid
 
     @property
     def settled(self) -> bool:
@@ -63,6 +66,8 @@ class CallPlan:
     origins: dict[tuple[int, int], int] = field(default_factory=dict)
     jumps: bool = False  # whether a constant field, such as a coordinate, jumps where a periodic axis closes
 
+    learned: bool = False  # whether such a field is computed from parameters that are trained
+
     def nodes(self, shape: Shape) -> Nodes:
         """The training grid and the grid ``shape``."""
         return Nodes(self.native, shape, self.placements, self.origins)
@@ -70,6 +75,10 @@ class CallPlan:
 
 class CannotFollowError(RuntimeError):
     """The model does not run, or not in the same way, on grids other than its training grid."""
+
+
+class OutOfStepError(CannotFollowError):
+    """The model makes other calls than when it was looked at."""
 
 
 def refinements(placement: str, n: int) -> list[int]:
@@ -103,6 +112,8 @@ def make_plan(
         _call(seen, [r.calls[k] for r in others], native, refined, placements, padded)
         for k, seen in enumerate(base.calls)
     )
+    if any(count.powers is None for call in calls for count in each_count(call.counts)):
+        calls = _without_data(calls, base, model, at(native), opaque)
     origins: dict[tuple[int, int], int] = {}
     for call in calls:
         for key, origin in origin_after(call, origins).items():
@@ -112,7 +123,12 @@ def make_plan(
         for shape, *moved in zip(*([tuple(t.shape) for t in tensors(r.output)] for r in (base, *others)), strict=True)
     )
     jumps = any(_jumps(t, f, placements) for s, c in zip(base.calls, calls, strict=True) for t, f in _fields(s, c))
-    return CallPlan(native, placements, calls, outputs, origins, jumps), base
+    learned = any(
+        t is not None and t.requires_grad and foreign
+        for s, c in zip(base.calls, calls, strict=True)
+        for t, foreign in zip(s.constants, c.foreign, strict=True)
+    )
+    return CallPlan(native, placements, calls, outputs, origins, jumps, learned), base
 
 
 def input_kind(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
@@ -120,7 +136,8 @@ def input_kind(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     return (
         model.training,
         is_plain(),  # under a mode our operators take other ways
-        tuple((t.ndim, t.dtype) for t in tensors((args, kwargs))),
+        # With the batch, for models that put it on one axis with the samples.
+        tuple((t.ndim, t.shape[0] if t.ndim > 2 else None, t.dtype, t.device) for t in tensors((args, kwargs))),
         tuple(sorted(kwargs)),
     )
 
@@ -214,7 +231,7 @@ def _call(
         t is not None and _foreign(t, [o.constants[slot] for o in others], given[slot], native, refined, placements)
         for slot, t in enumerate(seen.constants)
     )
-    constants = tuple(t if f else None for t, f in zip(seen.constants, foreign, strict=True))
+    constants = tuple(t.detach() if f and t is not None else None for t, f in zip(seen.constants, foreign, strict=True))
     return Call(
         seen.name,
         seen.where,
@@ -227,6 +244,26 @@ def _call(
         constants,
         seen.args,
         seen.kwargs,
+        counts((seen.args, seen.kwargs), [(o.args, o.kwargs) for o in others], native, refined)
+        if seen.name in ARITHMETIC
+        else None,
+    )
+
+
+def _without_data(
+    calls: tuple[Call, ...], base: WatchedRun, model: nn.Module, arguments: Arguments, opaque: frozenset[str]
+) -> tuple[Call, ...]:
+    """The calls without numbers that were taken for counts of samples but come from the data, such as a maximum."""
+    args, kwargs = mapped(lambda t: 0.7 * t + 0.03 if t.is_floating_point() else t, arguments)
+    try:
+        again = _run(model, (args, kwargs), opaque)
+    except Exception:  # not a model of such inputs: nothing is learned
+        return calls
+    if [c.name for c in again.calls] != [c.name for c in base.calls]:
+        return calls
+    return tuple(
+        replace(call, counts=without_data(call.counts, (a.args, a.kwargs), (b.args, b.kwargs)))
+        for call, a, b in zip(calls, base.calls, again.calls, strict=True)
     )
 
 

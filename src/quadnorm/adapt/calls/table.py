@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from quadnorm.adapt.calls.signatures import bound
 
@@ -132,16 +132,3 @@ KINDS: dict[str, Kind] = {
 }
 
 ARITHMETIC = frozenset(["add", "sub", "mul", "div", "pow", "floor_divide", "addcmul", "addcdiv", "sqrt", "lerp"])
-
-
-def number_of_samples(native: Any, new: Any) -> Any:
-    """``new`` with the native run's numbers in place of its own, such as the n of KᵀV/n."""
-    if (
-        isinstance(new, (int, float, complex))
-        and not isinstance(new, bool)
-        and isinstance(native, (int, float, complex))
-    ):
-        return native
-    if isinstance(new, (tuple, list)) and isinstance(native, (tuple, list)) and len(new) == len(native):
-        return type(new)(number_of_samples(a, b) for a, b in zip(native, new, strict=True))
-    return new

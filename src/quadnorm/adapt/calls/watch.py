@@ -58,7 +58,7 @@ class Watch(Live):
             if result is None:
                 raise
         if counted(func, result):
-            constants = tuple(None if a else t.detach() for a, t in zip(live, given, strict=True))
+            constants = tuple(None if a else t for a, t in zip(live, given, strict=True))
             returned = tuple(tuple(t.shape) for t in tensors(result))
             self.run.calls.append(
                 Seen(
@@ -74,6 +74,10 @@ class Watch(Live):
                 )
             )
         return result
+
+    def on_constants(self, func: Any, args: Any, kwargs: Any) -> Any:
+        with torch.enable_grad():  # shows which of them depend on parameters
+            return func(*args, **kwargs)
 
     def on_module(self, name: str, given: Any, output: Any) -> None:
         """A module that counts as one call."""
@@ -144,15 +148,15 @@ def module_stack(model: nn.Module) -> Iterator[list[str]]:
 
 
 @contextmanager
-def only_looking(model: nn.Module) -> Iterator[None]:
-    """For runs that leave no trace: no gradients, random numbers and buffers as they were."""
+def only_looking(model: nn.Module, gradients: bool = False) -> Iterator[None]:
+    """For runs that leave no trace: no gradients unless asked for, random numbers and buffers as they were."""
     buffers = [(b, b.detach().clone()) for b in model.buffers()]
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+    with torch.set_grad_enabled(gradients), torch.random.fork_rng(devices=[]):
         try:
             yield
         finally:
             for b, before in buffers:
-                b.copy_(before)
+                b.data.copy_(before)  # not a change that autograd should see
 
 
 def looked_at(model: nn.Module, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:

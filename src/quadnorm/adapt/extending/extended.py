@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.calls.plan import CallPlan, input_kind, make_plan
-from quadnorm.adapt.calls.trees import mapped
+from quadnorm.adapt.calls.plan import CallPlan, OutOfStepError, input_kind, make_plan
+from quadnorm.adapt.calls.trees import mapped, tensors
 from quadnorm.adapt.extending.inputs import arranged, grid_of_inputs, in_a_row, regridded
-from quadnorm.adapt.extending.modes import Record, Replay, run_under
+from quadnorm.adapt.extending.modes import Kept, Record, Replay, run_under
 from quadnorm.adapt.extending.points import PointNodes, arrangement, checked_points
 from quadnorm.measures.base import Shape
 
@@ -40,11 +40,11 @@ class Extended(nn.Module):
         shape = grid_of_inputs(args, kwargs, len(self.resolution), self.layout, grid)
         if shape == self.resolution:
             return self.model(*args, **kwargs)
+        if any(0 in t.shape for t in tensors((args, kwargs))):
+            return self.model(*args, **kwargs)  # no samples, no sums
         native = self._regridded((args, kwargs), shape, self.resolution)
-        plan = self.plan(*native)
-        record = Record(plan)
-        run_under(self.model, record, *native)
-        return run_under(self.model, Replay(plan, plan.nodes(shape), record.tape), args, kwargs)
+        plan, tape = self._recorded(native)
+        return self._replayed(Replay(plan, plan.nodes(shape), tape), (args, kwargs))
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def at_points(
@@ -82,15 +82,31 @@ class Extended(nn.Module):
 
     def evaluated(self, native: Any, places: np.ndarray, live: Callable[[PointNodes], Any]) -> Any:
         """The output at places (P, d) for arguments on the training grid; ``live`` gives those at the places."""
-        plan = self.plan(*native)
+        plan, tape = self._recorded(native, every=True)
         filled = arrangement(len(places), self.resolution)
         more = np.repeat(places[-1:], prod(filled) - len(places), 0)
         nodes = PointNodes(plan.native, filled, plan.placements, plan.origins, points=np.concatenate([places, more]))
-        record = Record(plan, every=True)
-        run_under(self.model, record, *native)
-        y = run_under(self.model, Replay(plan, nodes, record.tape), *live(nodes))
+        y = self._replayed(Replay(plan, nodes, tape), live(nodes))
         forms = iter(plan.outputs)
         return mapped(lambda t: in_a_row(t, next(forms), nodes, len(places)), y)
+
+    def _recorded(self, native: Any, every: bool = False) -> tuple[CallPlan, list[Kept]]:
+        """The native run: its plan, and what was kept of each call."""
+        try:
+            record = Record(self.plan(*native), every)
+            run_under(self.model, record, *native)
+        except OutOfStepError:  # another branch, or another number of steps: look again
+            record = Record(self.plan(*native, again=True), every)
+            run_under(self.model, record, *native)
+        return record.plan, record.tape
+
+    def _replayed(self, replay: Replay, arguments: Any) -> Any:
+        """The run elsewhere. In training, buffers such as running statistics are the native run's."""
+        kept = [(b, b.detach().clone()) for b in self.model.buffers()] if self.model.training else []
+        y = run_under(self.model, replay, *arguments)
+        for b, before in kept:
+            b.data.copy_(before)  # not a change that autograd should see
+        return y
 
     @staticmethod
     def on_shards() -> type[nn.Module]:
@@ -99,10 +115,11 @@ class Extended(nn.Module):
 
         return ExtendedOnShards
 
-    def plan(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallPlan:
-        """The calls of the model, from runs on grids around the training grid; made once for each kind of input."""
+    def plan(self, args: tuple[Any, ...], kwargs: dict[str, Any], again: bool = False) -> CallPlan:
+        """The calls of the model, from runs on grids around the training grid; made once for each kind of input, or
+        ``again``."""
         key = input_kind(self.model, args, kwargs)
-        if key not in self._plans:
+        if again or key not in self._plans:
 
             def at(shape: Shape) -> Any:
                 return self._regridded(mapped(lambda t: t.detach(), (args, kwargs)), self.resolution, shape)

@@ -72,7 +72,9 @@ def on_fields(value: Any, grid: Shape, layout: str, change: Callable[[Tensor, Di
 
     def one(x: Tensor) -> Tensor:
         dims = spatial_dims(x, d, layout)
-        if dims is None or not x.is_floating_point():
+        if dims is None and d > 1 and layout != "tokens" and x.ndim in (d, d + 1) and tuple(x.shape[-d:]) == grid:
+            return change(x, tuple(range(x.ndim - d, x.ndim)))  # one field for all, or without channels
+        if dims is None:
             return x
         if layout == "tokens":
             if x.shape[1] != prod(grid):

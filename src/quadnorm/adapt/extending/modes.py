@@ -10,22 +10,25 @@ from torch import Tensor, nn
 from quadnorm.adapt.calls.forms import moving
 from quadnorm.adapt.calls.live import Live, opaque_modules, without_fast_paths
 from quadnorm.adapt.calls.nodes import Nodes
-from quadnorm.adapt.calls.plan import Call, CallPlan, CannotFollowError
+from quadnorm.adapt.calls.numbers import numbers_of
+from quadnorm.adapt.calls.plan import Call, CallPlan, OutOfStepError
 from quadnorm.adapt.calls.signatures import bound
-from quadnorm.adapt.calls.table import ARITHMETIC, number_of_samples
+from quadnorm.adapt.calls.table import ARITHMETIC
 from quadnorm.adapt.calls.trees import mapped, tensors
-from quadnorm.adapt.calls.watch import counted
+from quadnorm.adapt.calls.watch import counted, plain
 from quadnorm.adapt.extending import carried, fields, operators, products, statistics, waves  # noqa: F401  # their rows
 from quadnorm.adapt.extending.steps import ROWS, Step, StepRow
 
 
 @dataclass
 class Kept:
-    """What is kept of a call of the native run: a result that holds on every grid, what its row stores, constants."""
+    """What is kept of a call of the native run: a result that holds on every grid, what its row stores, constants,
+    and the numbers of its arithmetic."""
 
     result: Any = None
     row: Any = None
     constants: dict[int, Tensor] = field(default_factory=dict)
+    numbers: Any = None
 
 
 def row_of(step: Step) -> StepRow | None:
@@ -45,15 +48,43 @@ class Aligned(Live):
         """The planned call that this one is."""
         if self.count >= len(self.plan.calls) or self.plan.calls[self.count].name != name:
             expected = self.plan.calls[self.count].name if self.count < len(self.plan.calls) else "nothing"
-            raise CannotFollowError(
+            raise OutOfStepError(
                 f"the model does something else than when it was looked at: call {self.count} is {name}, expected "
                 f"{expected}; quadnorm.at_native runs any model at its training grid"
             )
         self.count += 1
         return self.plan.calls[self.count - 1]
 
+    def check_end(self) -> None:
+        """Raise if planned calls did not come."""
+        if self.count < len(self.plan.calls):
+            raise OutOfStepError(
+                f"the model makes {self.count} calls, and {len(self.plan.calls)} when it was looked at; "
+                "quadnorm.at_native runs any model at its training grid"
+            )
+
     def on_module(self, name: str, given: Any, output: Any) -> None:
         self.next_call("module")
+
+
+class Constants(Aligned):
+    """A run on the training grid for its constant fields that differ from grid to grid, call by call."""
+
+    def __init__(self, plan: CallPlan) -> None:
+        super().__init__(plan, plan.nodes(plan.native))
+        self.found: list[dict[int, Tensor]] = []
+
+    def on_call(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        result = func(*args, **kwargs)
+        if counted(func, result):
+            call = self.next_call(name)
+            given = enumerate(zip(tensors((args, kwargs)), call.foreign, strict=False))
+            self.found.append({k: t for k, (t, foreign) in given if foreign})
+        return result
+
+    def on_module(self, name: str, given: Any, output: Any) -> None:
+        super().on_module(name, given, output)
+        self.found.append({})
 
 
 class Record(Aligned):
@@ -79,7 +110,7 @@ class Record(Aligned):
             for k, (t, foreign) in enumerate(zip(given, call.foreign, strict=False))
             if foreign or (self.every and _is_field(call, k, t))
         }
-        kept = Kept(constants=constants)
+        kept = Kept(constants=constants, numbers=plain((args, kwargs)) if name in ARITHMETIC else None)
         step = Step(call, func, args, kwargs, self.nodes, result=result)
         if call.settled:
             kept.result = mapped(_copy, result)
@@ -108,7 +139,10 @@ def run_under(model: nn.Module, mode: Live, args: Any, kwargs: Any, opaque: froz
     """The model under a mode, its arguments declared live."""
     args, kwargs = mode.mark(mapped(lambda t: t.view_as(t), (args, kwargs)))
     with without_fast_paths(), mode, opaque_modules(model, opaque, mode):
-        return model(*args, **kwargs)
+        result = model(*args, **kwargs)
+    if isinstance(mode, Aligned):
+        mode.check_end()
+    return result
 
 
 class Replay(Aligned):
@@ -129,8 +163,7 @@ class Replay(Aligned):
         if call.settled:
             return self._settled(call, kept, args)
         if name in ARITHMETIC:
-            args = number_of_samples(call.args, args)
-            kwargs = {k: number_of_samples(call.kwargs.get(k), v) for k, v in kwargs.items()}
+            args, kwargs = numbers_of(kept.numbers, (args, kwargs))
         if name == "pad":
             self.nodes.pads(call.given[0], call.returned[0], bound(name, args, kwargs)["pad"])
         step = Step(call, func, args, kwargs, self.nodes, kept.row)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from quadnorm._precision import full_precision
 from quadnorm.adapt.calls.forms import Form, Forms
 from quadnorm.adapt.calls.nodes import Nodes, interpolation
 from quadnorm.adapt.calls.plan import CannotFollowError
@@ -62,13 +63,17 @@ def taken(t: Tensor, dims: list[int], rows: list[Tensor]) -> Tensor:
     """
     y = t.movedim(dims, tuple(range(-len(dims), 0)))
     lead, parts = y.shape[: -len(dims)], []
+    if not (t.is_floating_point() or t.is_complex()):  # labels: the nearest sample's
+        at: Any = (..., *(r.argmax(1).to(t.device) for r in rows))
+        return y[at].movedim(-1, dims[0])
     dtype = y.dtype if y.dtype in (torch.float64, torch.complex64, torch.complex128) else torch.float32
     y = y.to(dtype).reshape(-1, *y.shape[len(lead) :])
     for k in range(0, len(rows[0]), CHUNK):
         first, *others = (r[k : k + CHUNK].to(y.device, dtype) for r in rows)
-        part = torch.einsum("ba...,pa->bp...", y, first)
-        for r in others:
-            part = torch.einsum("bpa...,pa->bp...", part, r)
+        with full_precision(t):
+            part = torch.einsum("ba...,pa->bp...", y, first)
+            for r in others:
+                part = torch.einsum("bpa...,pa->bp...", part, r)
         parts.append(part)
     return torch.cat(parts, 1).reshape(*lead, -1).movedim(-1, dims[0]).to(t.dtype)
 

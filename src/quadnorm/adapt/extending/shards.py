@@ -66,12 +66,15 @@ class ExtendedOnShards(Extended):
         """The whole fields on the training grid, on every rank."""
 
         def change(x: Tensor, dims: Dims) -> Tensor:
+            kind, labels = x.dtype, not (x.is_floating_point() or x.is_complex())
+            way = "nearest" if labels else self.restrict
+            x = x.to(torch.float64) if labels else x
             for k, dim in enumerate(dims):
-                M = _restriction(self.placements[k], part.shape[k], part.mine[k], self.resolution[k], self.restrict, x)
-                x = torch.matmul(x.movedim(dim, -1), M).movedim(-1, dim)
+                M = _restriction(self.placements[k], part.shape[k], part.mine[k], self.resolution[k], way, x)
+                x = torch.matmul(x.movedim(dim, -1), M.to(x.dtype)).movedim(-1, dim)
             # Every rank goes on with a copy of its own, and differentiates its share of the loss.
             (own,) = spread(total(x, self._split.group), group=self._split.group)
-            return own
+            return own.round().to(kind) if labels else own
 
         return on_fields(arguments, part.local, self.layout, change)
 

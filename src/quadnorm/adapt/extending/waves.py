@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from quadnorm._precision import full_precision
 from quadnorm.adapt.extending.points import PointNodes
 from quadnorm.adapt.extending.steps import Step, StepRow, register
 from quadnorm.measures._cache import TensorCache
@@ -146,7 +147,8 @@ def synthesised(
         return Y
     E = _waves(native[-1], places[-1], True, Y)
     Y = Y.movedim(dims[-1], -1)
-    return torch.matmul(torch.cat([Y.real, Y.imag], -1), E).movedim(-1, dims[-1])
+    with full_precision(E):
+        return torch.matmul(torch.cat([Y.real, Y.imag], -1), E).movedim(-1, dims[-1])
 
 
 def _fitted(Y: Tensor, d: int, size: int) -> Tensor:

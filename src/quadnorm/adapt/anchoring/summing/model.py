@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from quadnorm.adapt.anchoring.rows import grid_argument
 from quadnorm.adapt.anchoring.summing import padding, products, reductions, waves  # noqa: F401  # their rows
 from quadnorm.adapt.anchoring.summing.weights import SUMS, Counted, Weighted
-from quadnorm.adapt.calls.plan import CallPlan, input_kind, make_plan
-from quadnorm.adapt.calls.table import ARITHMETIC, number_of_samples
+from quadnorm.adapt.calls.numbers import exchanged
+from quadnorm.adapt.calls.plan import CallPlan, OutOfStepError, input_kind, make_plan
 from quadnorm.adapt.calls.trees import mapped, tensors
-from quadnorm.adapt.calls.watch import counted
+from quadnorm.adapt.calls.watch import counted, only_looking
 from quadnorm.adapt.extending import fields
 from quadnorm.adapt.extending.inputs import grid_of_inputs, regridded
-from quadnorm.adapt.extending.modes import Aligned, run_under
+from quadnorm.adapt.extending.modes import Aligned, Constants, run_under
 from quadnorm.adapt.extending.steps import Step, StepRow
 from quadnorm.measures.base import Shape
 
@@ -32,7 +32,8 @@ class Summing(Aligned):
 
     nodes: Counted
 
-    def __init__(self, plan: CallPlan, shape: Shape) -> None:
+    def __init__(self, plan: CallPlan, shape: Shape, constants: list[dict[int, Tensor]] | None = None) -> None:
+        self.constants = constants
         open_ends = plan.jumps
         super().__init__(plan, Counted(plan.native, shape, plan.placements, plan.origins, open_ends=open_ends))
 
@@ -43,16 +44,19 @@ class Summing(Aligned):
         if not call.returned and not call.inplace:
             return self._passed(func, name, args, kwargs)
         self.next_call(name)
-        if name in ARITHMETIC:
-            args = number_of_samples(call.args, args)
-            kwargs = {k: number_of_samples(call.kwargs.get(k), v) for k, v in kwargs.items()}
+        if call.counts is not None:
+            args, kwargs = exchanged(call.counts, (args, kwargs), self._counted)
         step = Weighted(call, func, args, kwargs, self.nodes)
         given = tensors((args, kwargs))
-        native = {k: _batched(t, given[k]) for k, t in enumerate(call.constants) if t is not None and k < len(given)}
+        fields_there = dict(enumerate(call.constants)) if self.constants is None else self.constants[self.count - 1]
+        native = {k: _batched(t, given[k]) for k, t in fields_there.items() if t is not None and k < len(given)}
         if native:
             step = fields.with_native_fields(step, native)  # type: ignore[assignment]
         row = row_of(step)
         return fields.run_fitted(step) if row is None else row.replay(step)
+
+    def _counted(self, count: Any, number: Any) -> Any:
+        return count.on_training_grid(number, self.nodes.native, self.nodes.shape)
 
     def _passed(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         result = func(*args, **kwargs)
@@ -96,20 +100,37 @@ class AnchoredCalls(nn.Module):
         kwargs = {**kwargs, **grid_argument(self.model, shape)}
         if shape == self.resolution:
             return self.model(*args, **kwargs)
-        return run_under(self.model, Summing(self.plan(args, kwargs, shape), shape), args, kwargs, self.opaque)
+        try:
+            return self._summed(self.plan(args, kwargs, shape), args, kwargs, shape)
+        except OutOfStepError:  # another branch, or another number of steps: look again
+            return self._summed(self.plan(args, kwargs, shape, again=True), args, kwargs, shape)
 
-    def plan(self, args: Any, kwargs: Any, shape: Shape) -> CallPlan:
-        """The calls of the model; made once for each kind of input."""
+    def _summed(self, plan: CallPlan, args: Any, kwargs: Any, shape: Shape) -> Any:
+        constants = None
+        if plan.learned:
+            native = Constants(plan)
+            values, options = self._at(self.resolution, (args, kwargs), shape)
+            with only_looking(self.model, gradients=torch.is_grad_enabled()):
+                run_under(self.model, native, values, options, self.opaque)
+            constants = native.found
+        return run_under(self.model, Summing(plan, shape, constants), args, kwargs, self.opaque)
+
+    def plan(self, args: Any, kwargs: Any, shape: Shape, again: bool = False) -> CallPlan:
+        """The calls of the model; made once for each kind of input, or ``again``."""
         key = input_kind(self.model, args, kwargs)
-        if key not in self._plans:
+        if again or key not in self._plans:
             given = mapped(lambda t: t.detach(), (args, kwargs))
 
             def at(new: Shape) -> Any:
-                values, options = regridded(given, shape, new, self.placements, self.layout, "cubic")
-                return values, {**options, **grid_argument(self.model, new)}
+                return self._at(new, given, shape)
 
             self._plans[key] = make_plan(self.model, at, self.resolution, self.placements, self.opaque)[0]
         return self._plans[key]
+
+    def _at(self, new: Shape, arguments: Any, shape: Shape) -> Any:
+        """The arguments, whose fields have the grid ``shape``, on the grid ``new``."""
+        values, options = regridded(arguments, shape, new, self.placements, self.layout, "cubic")
+        return values, {**options, **grid_argument(self.model, new)}
 
     def state_dict(self, *args: Any, **options: Any) -> Any:
         """The model's."""
@@ -117,6 +138,7 @@ class AnchoredCalls(nn.Module):
 
     def load_state_dict(self, *args: Any, **options: Any) -> Any:
         """Into the model."""
+        self._plans.clear()  # they hold fields that were computed from parameters
         return self.model.load_state_dict(*args, **options)
 
     def __getstate__(self) -> dict[str, Any]:

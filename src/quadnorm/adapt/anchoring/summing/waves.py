@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from quadnorm._precision import full_precision
 from quadnorm.adapt.anchoring.summing.weights import Weighted, nothing, register
 from quadnorm.adapt.calls.forms import Form
 from quadnorm.adapt.calls.nodes import positions
@@ -76,7 +77,8 @@ def _resized_low(X: Tensor, d: int, n0: int, n: int, low: int, half: bool) -> Te
 def _apply(X: Tensor, d: int, E: Tensor, real: bool) -> Tensor:
     Y = X.movedim(d, -1)
     if real and not X.is_complex():
-        both = torch.matmul(Y, E)  # cosines, then −sines
+        with full_precision(X):
+            both = torch.matmul(Y.to(E.dtype), E)  # cosines, then −sines
         re, im = both.chunk(2, -1)
         return torch.complex(re, im).movedim(-1, d)
     return torch.matmul(Y.to(E.dtype), E).movedim(-1, d)

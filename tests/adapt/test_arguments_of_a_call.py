@@ -234,6 +234,28 @@ def test_what_cannot_be_seen_is_listed():
     assert "cannot be seen" in entry.why
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_checkpoints_change_nothing(way):
+    class Block(nn.Module):
+        def __init__(self, keep):
+            super().__init__()
+            self.c, self.keep = nn.Conv2d(1, 1, 1), keep
+
+        def forward(self, x):
+            part = lambda v: (v - mean(self.c(v))).tanh()  # noqa: E731
+            return part(x) if self.keep else checkpoint(part, x, use_reentrant=False)
+
+    plain, saving = Block(True), Block(False)
+    saving.load_state_dict(plain.state_dict())
+    results = []
+    for model in (plain, saving):
+        adapted, x = way(model, N), field(FINE).requires_grad_()
+        y = adapted(x)
+        results.append([y, *torch.autograd.grad(y.square().sum(), [x, *adapted.parameters()])])
+    torch.testing.assert_close(*results)
+    saving(field(FINE)).sum().backward()  # and by itself as before
+
+
 def test_numpy_integers_are_resolutions():
     np = pytest.importorskip("numpy")
     model = nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(1, 4))

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
+from torch.utils import checkpoint
 
 from quadnorm.adapt.calls.names import canonical, writes
 from quadnorm.adapt.calls.trees import tensors
@@ -117,14 +118,26 @@ def _seen_apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
         return modes[-1].__torch_function__(_applied(cls), (), args, kwargs)
 
 
+_CHECKPOINT: Any = getattr(checkpoint, "_checkpoint_without_reentrant_generator", None)
+
+
+def _seen_checkpoint(*args: Any, **kwargs: Any) -> Any:
+    """Nothing around a checkpointed call: its recomputation would run without the mode, and compute something else."""
+    return iter([None]) if getattr(_ACTIVE, "modes", ()) else _CHECKPOINT(*args, **kwargs)
+
+
 def _see_functions(step: int) -> None:
     global _USERS
     with _LOCK:
         _USERS += step
         if step > 0 and _USERS == 1:
             torch.autograd.Function.apply = classmethod(_seen_apply)  # type: ignore[method-assign,assignment]
+            if _CHECKPOINT is not None:
+                checkpoint._checkpoint_without_reentrant_generator = _seen_checkpoint
         elif _USERS == 0:
             torch.autograd.Function.apply = _ORIGINAL  # type: ignore[method-assign]
+            if _CHECKPOINT is not None:
+                checkpoint._checkpoint_without_reentrant_generator = _CHECKPOINT
 
 
 @contextmanager

@@ -38,14 +38,14 @@ def test_every_verdict_short_of_reproduced_has_a_likely_reason(library):
     assert set(REASONS) <= {claim.name for claim in CLAIMS}
 
 
-COPY = "this page quotes docs/results.md (anchored-crossres), which has other means now: copy them"
+COPY = "this page quotes docs/results.md, which has other means now: copy them"
 WAYS = ("as trained", "anchored", "extended", "run at the training grid, interpolated")
 
 
-def means(method, way):
-    """Means at 32² to 256², without their intervals, and the whole row, from docs/results.md."""
+def means(method, way, study="anchored-crossres"):
+    """Means from the training grid to the farthest, without intervals, and the whole row, from docs/results.md."""
     results = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-    section = results.partition("### anchored-crossres")[2].partition("\n### ")[0]
+    section = results.partition(f"\n### {study}\n")[2].partition("\n### ")[0]
     row = section.partition(f"\n| {method} | {way} | ")[2].partition("\n")[0]
     return re.findall(r"([\d.]+) ± ", row), row
 
@@ -71,3 +71,21 @@ def test_the_norms_compared_are_those_of_the_records():
     assert len(shown) == 4
     for norm, native, *far in shown:
         assert [native, *far] == [means(norm, WAYS[0])[0][0], *(means(norm, way)[0][-1] for way in WAYS)], COPY
+
+
+def test_the_numbers_behind_the_recommendations_are_those_of_the_records():
+    page = (ROOT / "docs" / "start" / "which-norm.md").read_text(encoding="utf-8")
+    for study, methods in {
+        "transolver-darcy": ("QuadNorm", "LayerNorm", "BlendQuadNorm"),
+        "galerkin-poisson-10seed": ("QuadNorm", "LayerNorm", "QuadNorm, instance mode"),
+    }.items():
+        for method in methods:
+            (first, *_, last), _ = means(method, "as trained", study)
+            assert f"{method.replace('QuadNorm, instance', 'in instance')} {first} → {last} %" in page, COPY
+    alphas = [means(m, "as trained", "alpha-matrix")[0][-1] for m in ("α = 0", "α = 0.1", "α = 0.3", "LayerNorm")]
+    assert f"give {', '.join(alphas[:3])} and {alphas[3]} %" in page, COPY
+    blend, layer, quad = (
+        re.findall(r"[\d.]+ ± [\d.]+", means(m, "as trained", "extreme-crossres")[1])[-1]
+        for m in ("BlendQuadNorm", "LayerNorm", "QuadNorm")
+    )
+    assert f"{blend} % against LayerNorm's {layer} %, and QuadNorm's {quad} %" in page, COPY

@@ -219,7 +219,7 @@ class Library:
         return by_name
 
     def at(self, name: str, preset: str) -> Results:
-        """A study's results at a preset, with every seed of the catalog that was run."""
+        """A study's results at a preset, with every further seed of the catalog that was run on all its grids."""
         if (name, preset) not in self._results:
             full = from_catalog(name)
             study = full.at(preset)
@@ -229,6 +229,7 @@ class Library:
                 self._results[name, preset] = Results(replace(study, seeds=planned), {})
             else:
                 results = load_results(study, self.roots, allow_mixed=True, strict=False, read=self._read)
+                results = _without_parts(results, planned)
                 seeds = tuple(s for s in full.seeds if s in planned or s in results.seeds)
                 self._results[name, preset] = replace(results, study=replace(study, seeds=seeds))
         return self._results[name, preset]
@@ -279,6 +280,25 @@ class Library:
         """Run folders that belong to no study of the catalog at any preset."""
         claimed = {key for name in study_names() for preset in PRESETS for key in _run_keys(name, preset)}
         return [folder for key, folder in sorted(self.folders.items()) if key not in claimed]
+
+
+def _without_parts(results: Results, planned: Sequence[int]) -> Results:
+    """The same results without seeds beyond the planned ones that only a part of the cells have.
+
+    Other studies leave such runs behind; a row whose cells average over different seeds would compare nothing.
+    """
+    study = results.study
+    whole: dict[tuple[str, str], set[int]] = {}
+    for v in study.variants:
+        for m in v.methods:
+            cells = [results.of(v.name, m.label, n, e.name).keys() for n in v.test for e in study.evaluations]
+            whole[v.name, m.label] = set(planned).union(set.intersection(*map(set, cells)))
+    errors = {}
+    for (variant, method, way, grid), seeds in results.errors.items():
+        kept = {seed: error for seed, error in seeds.items() if seed in whole[variant, method]}
+        if kept:
+            errors[variant, method, way, grid] = kept
+    return replace(results, errors=errors)
 
 
 def _with_what_ran(results: Results) -> Results:

@@ -79,7 +79,7 @@ def with_constant(t: Tensor, bias: Tensor | None) -> Tensor:
     return torch.cat([flat[:1] + bias, flat[1:]]).view_as(t)
 
 
-class Layer(torch.autograd.Function):
+class LinearPart(torch.autograd.Function):
     """Σ_k c_k Re(X_k W_k e^{…}) + S x + b for x (B, I, *n), W (K, I, O) complex, S (O, I) and b (O,); S and b if given.
 
     One function, because every further one would cost a pass over the field, forward or backward, to add its share.
@@ -150,7 +150,7 @@ def through_matrices(
     skip: Tensor | None = None,
 ) -> Tensor:
     """Σ_k c_k Re(X_k W_k e^{…}) + bias (+ skip · x), for weights (K, I, O) complex; eager."""
-    y: Tensor = Layer.apply(x, weight, bias, skip, modes, analysis, synthesis)  # type: ignore[no-untyped-call]
+    y: Tensor = LinearPart.apply(x, weight, bias, skip, modes, analysis, synthesis)  # type: ignore[no-untyped-call]
     return y
 
 

@@ -168,3 +168,15 @@ def test_the_library_takes_the_fullest_preset_and_every_seed_that_was_run(tmp_pa
     write_records(more, tmp_path)
     results = Library([tmp_path]).results("demo")
     assert (results.study.preset, results.study.seeds) == ("desk", (0, 2))
+
+
+def test_a_seed_that_another_study_left_on_some_grids_does_not_count(tmp_path):
+    """A row whose cells are averages over different seeds compares nothing."""
+    more = replace(study("demo").at("desk"), seeds=(0, 2))
+    for folder in write_records(more, tmp_path, lambda run, way, grid: 3.0 + run.seed):
+        if "-s2-" in folder.name:
+            for file in list((folder / "evaluations").glob("*"))[1:]:
+                file.unlink()
+    results = Library([tmp_path]).results("demo")
+    assert results.study.seeds == (0,)
+    assert {seed for seeds in results.errors.values() for seed in seeds} == {0}

@@ -58,3 +58,19 @@ def test_a_perfect_prediction_has_a_gradient() -> None:
 def test_shapes_must_agree() -> None:
     with pytest.raises(ValueError, match=r"shape \(1, 1, 5\), the truth \(1, 1, 6\)"):
         relative_l2(torch.ones(1, 1, 5), torch.ones(1, 1, 6))
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-22, 1e-12, 1.0, 1e12, 1e20, 1e30])
+def test_units_do_not_matter(scale):
+    """Also where the squares would leave float32's range; inside it no bit changes."""
+    torch.manual_seed(0)
+    u, p = torch.randn(3, 2, 8, 8), torch.randn(3, 2, 8, 8)
+    expected = relative_l2(p.double(), u.double())
+    q = (p * scale).requires_grad_()
+    got = relative_l2(q, u * scale)
+    torch.testing.assert_close(got.double(), expected, rtol=1e-5, atol=0)
+    (g,) = torch.autograd.grad(got.sum(), q)
+    (wanted,) = torch.autograd.grad(relative_l2(v := p.double().requires_grad_(), u.double()).sum(), v)
+    torch.testing.assert_close(g.double() * scale, wanted, rtol=1e-4, atol=1e-9)
+    torch.testing.assert_close(relative_l2(p, u), torch.linalg.vector_norm((p - u).flatten(1), dim=1)
+                               / torch.linalg.vector_norm(u.flatten(1), dim=1), rtol=0, atol=0)  # fmt: skip

@@ -31,6 +31,8 @@ def relative_l2(
         raise ValueError(
             f"the prediction has shape {tuple(prediction.shape)}, the truth {tuple(truth.shape)}; they must agree"
         )
+    if over_space is None:
+        prediction, truth = _in_range(prediction, truth)
     error = prediction - truth
     if weights is not None:
         root = weights.sqrt()
@@ -46,6 +48,21 @@ def relative_l2(
         truth.flatten(1), dim=1
     )
     return ratio
+
+
+def _in_range(prediction: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
+    """Both times the same power of 2 for each sample, where squares of the truth would leave the number format's range.
+
+    Elsewhere times 1: no bit changes.
+    """
+    if truth.numel() == 0:
+        return prediction, truth
+    largest = truth.detach().abs().flatten(1).amax(1)
+    info = torch.finfo(truth.dtype)
+    far = ((largest < info.tiny**0.4) | (largest > info.max**0.4)) & (largest > 0) & largest.isfinite()
+    scale = torch.where(far, torch.exp2(-torch.where(far, largest, 1.0).log2().round()), 1.0)
+    scale = scale.reshape(-1, *[1] * (truth.ndim - 1)).to(truth.dtype)
+    return prediction * scale, truth * scale
 
 
 def weights_of(x: Tensor, grid: Tensor | None) -> Tensor:

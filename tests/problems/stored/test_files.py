@@ -134,3 +134,72 @@ def test_bad_files_are_named(tmp_path):
     p = problem("files", train=path, placement="cell", input="one", output="two")
     with pytest.raises(IndexError, match=r"the files hold 4 train samples, indices 0 … 3; got index 7"):
         p.sample([7], 9)
+
+
+def fields_of(n=9, count=6, channels=None):
+    r = np.linspace(0, 1, n)
+    shape = (count, n, n) if channels is None else (count, channels, n, n)
+    return np.broadcast_to(np.sin(3 * r)[:, None] * np.exp(r), shape) * np.arange(1, count + 1).reshape(
+        -1, *[1] * (len(shape) - 1)
+    )
+
+
+def test_a_field_that_is_named_is_taken(tmp_path):
+    """Also where the file holds a usual pair, and only one of the two is named."""
+    a = fields_of()
+    np.savez(tmp_path / "xy.npz", x=a, y=2 * a, foo=a**2)
+    options = {"train": str(tmp_path / "xy.npz"), "placement": "endpoint"}
+    p = problem("files", **options, input="foo")
+    assert (p.inputs, p.outputs) == (("foo",), ("y",))
+    p = problem("files", **options, output="foo")
+    assert (p.inputs, p.outputs) == (("x",), ("foo",))
+    with pytest.raises(ValueError, match="unknown field 'fo'"):
+        problem("files", **options, input="fo")
+
+
+@pytest.mark.parametrize("more", [1, 2])
+def test_files_must_agree_on_channels(tmp_path, more):
+    a = fields_of(channels=2)
+    both, one = a, a[:, :1]
+    np.savez(tmp_path / "train.npz", x=both if more == 2 else one, y=both if more == 2 else one)
+    np.savez(tmp_path / "test.npz", x=one if more == 2 else both, y=one if more == 2 else both)
+    with pytest.raises(ValueError, match=r"test\.npz has \d channels of input \(x\), .*train\.npz has \d"):
+        problem("files", train=str(tmp_path / "train.npz"), test=str(tmp_path / "test.npz"), placement="endpoint")
+
+
+def test_a_mat_file_is_recognized_by_its_arrays_and_says_so(tmp_path):
+    io = pytest.importorskip("scipy.io")
+    io.savemat(tmp_path / "m.mat", {"coeff": fields_of(), "sol": fields_of()})
+    p = problem("files", train=str(tmp_path / "m.mat"))
+    assert p.placement == "cell"
+    assert "as in the Fourier neural operator's files" in p.card()
+    assert "by the coordinates" not in p.card()
+
+
+@pytest.mark.parametrize("kind", ["h5", "mat"])
+def test_one_and_three_axes_in_other_formats(tmp_path, kind):
+    for axes, shape in ((1, (5, 9)), (3, (5, 6, 4, 3))):
+        x = np.random.default_rng(0).normal(size=shape)
+        path = tmp_path / f"{axes}.{kind}"
+        if kind == "h5":
+            with pytest.importorskip("h5py").File(path, "w") as file:
+                file["x"], file["y"] = x, 2 * x
+        else:
+            pytest.importorskip("scipy.io").savemat(path, {"x": x, "y": 2 * x})
+        p = problem("files", train=str(path), axes=axes, placement="endpoint")
+        got, _ = p.sample(2, shape[1:])
+        np.testing.assert_allclose(got[:, 0], x[:2], rtol=1e-6)
+
+
+def test_a_plus_in_a_name_joins_nothing(tmp_path):
+    np.savez(tmp_path / "s1e+20.npz", x=fields_of(), y=fields_of())
+    assert problem("files", train=str(tmp_path / "s1e+20.npz"), placement="endpoint").inputs == ("x",)
+
+
+def test_a_placement_that_two_resolutions_contradict_is_noticed(tmp_path):
+    for n in (9, 17):
+        np.savez(tmp_path / f"{n}.npz", x=fields_of(n), y=fields_of(n))
+    files = [str(tmp_path / f"{n}.npz") for n in (9, 17)]
+    problem("files", train=files, placement="endpoint")
+    with pytest.warns(UserWarning, match="declared cell, cell, but"):
+        problem("files", train=files, placement="cell")

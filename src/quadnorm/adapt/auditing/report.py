@@ -166,7 +166,11 @@ class Audit:
     def __str__(self) -> str:
         body = [r.cells() for r in self.leaks]
         parts = [self._headline()]
-        parts.append(table(HEAD, body) if body else "no module introduces more than rounding")
+        if self.finest == 0:
+            nothing = "modules are compared on grids finer than the first one, and there is none: add one"
+        else:
+            nothing = "no module introduces more than rounding"
+        parts.append(table(HEAD, body) if body else nothing)
         parts += [LEGEND] if body else []
         if self.errors:
             parts.append("\nerror against the targets\n" + table(["", *self.resolutions], self._error_rows()))

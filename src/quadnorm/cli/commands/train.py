@@ -65,8 +65,10 @@ def train(
 def _announce(config: Any, out: Path) -> None:
     """Print, before the first step, about how long all epochs take, if the operator's cost is known."""
     from quadnorm.lab.studies.estimate import STEP, step_seconds
+    from quadnorm.training.data import problem_of, settled
     from quadnorm.training.logs import duration
 
+    config = settled(config, problem_of(config))  # own files say how many samples there are
     operator, params, grids = config.operator.name, config.operator.params, config.resolutions.train
     if operator not in STEP or not all(isinstance(n, int) for n in grids):
         return

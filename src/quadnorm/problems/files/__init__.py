@@ -9,6 +9,7 @@
 (('cell', 'cell'), (8, 8), (2, 1, 8, 8))
 """
 
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,14 @@ def read_fields(path: str | Path, *, layout: str = "auto", **options: Any) -> Fi
     reader: Any = _READERS[layout]
     result: FieldFile = reader(path, **options)
     return result
+
+
+def takes_dim(path: str | Path) -> bool:
+    """Whether the reader of a file asks for the number of spatial axes; the others' layouts say it."""
+    path = Path(path).expanduser()
+    layout = _SUFFIXES.get(path.suffix.lower()) or (_hdf5_layout(path) if path.exists() else "")
+    reader: Any = _READERS.get(layout)
+    return reader is not None and "dim" in signature(reader).parameters
 
 
 def _hdf5_layout(path: Path) -> str:

@@ -20,6 +20,7 @@ from quadnorm.problems.files.assemble import Asked, assemble, default_axes
 from quadnorm.problems.files.hdf5 import choose, datasets, loader, opened
 from quadnorm.problems.files.model import Field, FieldFile
 
+MAT_NODES = "as in the Fourier neural operator's files with these arrays; say placement= if yours differ"
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _NUMERIC = {"double", "single", "logical", *(f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64))}
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from quadnorm._text import html_table
 from quadnorm.problems.files import Field, FieldFile, read_fields
+from quadnorm.problems.files.mat import MAT_NODES
 from quadnorm.problems.files.nodes import PLACEMENTS
 
 SOME = 64  # samples that the ranges are taken from
@@ -84,7 +85,8 @@ def _opened(path: Path, options: dict[str, Any]) -> tuple[FieldFile, str]:
             raise silent from None
         names = "|".join(name for name in PLACEMENTS if name != "coordinates")
         return file, f"not stated in the file; say so with -p placement={names}"
-    how = "as declared" if options.get("placement") else "by the coordinates in the file"
+    found = MAT_NODES if file.layout.startswith("mat") else "by the coordinates in the file"
+    how = "as declared" if options.get("placement") else found
     return file, f"{', '.join(dict.fromkeys(file.placement))}, {how}"
 
 

@@ -12,10 +12,11 @@ import numpy as np
 import torch
 
 from quadnorm._suggest import unknown
-from quadnorm.carry.gridcheck import check_grid
+from quadnorm.carry.gridcheck import GridCheck, check_grid
 from quadnorm.measures import PLACEMENTS
 from quadnorm.problems.base import Array
-from quadnorm.problems.files import FieldFile, read_fields
+from quadnorm.problems.files import FieldFile, read_fields, takes_dim
+from quadnorm.problems.files.mat import MAT_NODES
 from quadnorm.problems.stored.base import Store, StoredProblem
 
 # Usual pairs of names: (input field, output field).
@@ -73,6 +74,8 @@ class Files(StoredProblem):
         object.__setattr__(self, "placement", placement)
         object.__setattr__(self, "_evidence", evidence)
         self.sets()  # opens the files, so that their errors are raised now
+        if evidence == "as declared" and placement in PLACEMENTS:
+            self._compare(placement)
 
     @property
     def dim(self) -> int:  # type: ignore[override]
@@ -103,16 +106,27 @@ class Files(StoredProblem):
             if len(set(counts.values())) > 1:
                 listed = ", ".join(f"{label} {count}" for label, count in counts.items())
                 raise ValueError(f"{self.name}: the {name} files hold different numbers of samples: {listed}")
+            for s in sources:
+                self._check_channels(s, self._sources("train")[0])
             if sources:
                 sets[name] = [Store(s.label, s.count, s.shape, s.read) for s in sources]
         return sets
+
+    def _check_channels(self, source: _Source, first: _Source) -> None:
+        for side, what in enumerate(("input", "output")):
+            here, there = (s.sample(side, [0]).shape[1] for s in (source, first))
+            if here != there:
+                raise ValueError(
+                    f"{self.name}: {source.label} has {here} channels of {what} ({source.names[side]}), {first.label} "
+                    f"has {there} ({first.names[side]}); a model has one number of them"
+                )
 
     def _sources(self, name: str) -> list[_Source]:
         return [self._source(entry) for entry in getattr(self, name)]
 
     def _source(self, entry: str, placement: str | None = None) -> _Source:
         declared = placement or (None if self.placement == "auto" else self.placement)
-        parts = str(entry).split("+")
+        parts = [str(entry)] if Path(entry).expanduser().exists() else str(entry).split("+")
         if len(parts) > 2:
             raise ValueError(f"{self.name}: {entry!r} joins {len(parts)} files; expected inputs+outputs, or one file")
         stamps = tuple(Path(part).stat().st_mtime_ns for part in parts if Path(part).exists())
@@ -130,12 +144,13 @@ class Files(StoredProblem):
         names = [*files[0].fields], [*files[-1].fields]
         if len(files) == 2 and not (self.input or self.output) and all(len(n) == 1 for n in names):
             return names[0][0], names[1][0]
-        for a, b in [(self.input, self.output)] if self.input and self.output else PAIRS:
-            if a in names[0] and b in names[1]:
-                return a, b
         for wanted, there in ((self.input, names[0]), (self.output, names[1])):
             if wanted is not None and wanted not in there:
                 raise ValueError(f"{entry}: " + unknown("field", wanted, there))
+        for usual in PAIRS:
+            a, b = self.input or usual[0], self.output or usual[1]
+            if a in names[0] and b in names[1] and (a != b or len(files) == 2):
+                return a, b
         raise ValueError(
             f"{entry}: it is not clear which field is the input and which the output, got {', '.join(names[0])}; "
             "say so with input=NAME and output=NAME"
@@ -148,26 +163,35 @@ class Files(StoredProblem):
         except ValueError as silent:
             return self._compared(silent)
         if len(stated) == 1 and next(iter(stated)) in PLACEMENTS:
-            return stated.pop(), "by the coordinates in the files"
+            return stated.pop(), _evidence([s for name in ("train", "val", "test") for s in self._sources(name)])
         raise ValueError(
             f"{self.name}: the files state the placements {', '.join(sorted(stated))}; expected one of "
             f"{', '.join(PLACEMENTS)} for all axes and files; say placement= if you know better"
         )
 
     def _compared(self, silent: ValueError) -> tuple[str, str]:
+        found = self._compare()
+        if found is None:
+            raise silent
+        check, how = found
+        if check.sure and len(set(check.placement)) == 1:
+            return check.placement[0], how
+        raise ValueError(f"{self.name}: {check}; say where the nodes lie with placement={'|'.join(PLACEMENTS)}")
+
+    def _compare(self, declared: str | None = None) -> tuple[GridCheck, str] | None:
+        """Two resolutions of the same instances compared, if there are two; warns if they contradict ``declared``."""
         for name in ("test", "val", "train"):
-            sources = sorted((self._source(e, "left") for e in getattr(self, name)), key=lambda s: s.shape)
+            sources = sorted((self._source(e, declared or "left") for e in getattr(self, name)), key=lambda s: s.shape)
             if len(sources) < 2 or sources[0].count != sources[-1].count:
                 continue
             some = range(min(16, sources[0].count))
             coarse, fine = (torch.from_numpy(s.sample(1, some)) for s in (sources[0], sources[-1]))
-            if coarse.shape == fine.shape:
+            coarser = all(4 <= a < b for a, b in zip(sources[0].shape, sources[-1].shape, strict=True))
+            if coarse.shape == fine.shape or (declared and not coarser):
                 continue
-            check = check_grid(coarse, fine, dim=self.axes)
-            if check.sure and len(set(check.placement)) == 1:
-                return check.placement[0], f"by comparing {sources[0].label} with {sources[-1].label}"
-            raise ValueError(f"{self.name}: {check}; say where the nodes lie with placement={'|'.join(PLACEMENTS)}")
-        raise silent
+            check = check_grid(coarse, fine, declared, dim=self.axes)
+            return check, f"by comparing {sources[0].label} with {sources[-1].label}"
+        return None
 
     def card(self) -> str:
         """The data card, with the files, their numbers of samples, grids and ranges of values."""
@@ -182,6 +206,13 @@ class Files(StoredProblem):
                 grid = "×".join(map(str, s.shape))
                 lines.append(f"{name}: {s.label}, {s.count} samples at {grid}; first {len(some)}: {', '.join(spans)}")
         return "\n".join(lines)
+
+
+def _evidence(sources: Sequence[_Source]) -> str:
+    """How the files state where their nodes lie."""
+    if all(file.layout.startswith("mat") for s in sources for file in s.files):
+        return MAT_NODES
+    return "by the coordinates in the files"
 
 
 @dataclass(frozen=True)
@@ -221,6 +252,5 @@ class _Source:
 @lru_cache(maxsize=16)
 def _opened(path: str, placement: str | None, dim: int, _stamps: tuple[int, ...]) -> FieldFile:
     options: dict[str, Any] = {} if placement is None else {"placement": placement}
-    if Path(path).suffix.lower() in (".npy", ".npz", ".pt", ".pth"):
-        options["dim"] = dim
+    options |= {"dim": dim} if takes_dim(path) else {}
     return read_fields(Path(path).expanduser(), **options)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -242,3 +243,25 @@ def test_other_circumstances_are_told(
     monkeypatch.setattr("quadnorm.training.versions.NUMERICS", 10**6)
     train(tiny(), tmp_path, progress=False)
     assert "was begun with another numerics: results may differ in the last bits" in caplog.text
+
+
+def test_data_that_changed_meanwhile_are_noticed(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, file = np.random.default_rng(0), tmp_path / "data.npz"
+
+    def write(scale: float) -> None:
+        x = rng.normal(size=(24, 9, 9)) * scale
+        np.savez(file, x=x, y=x + 1)
+
+    write(1.0)
+    config = tiny("problem.name=files", f"problem.params={{train: {file}, placement: endpoint}}", "samples.train=12",
+                  "samples.val=4", "samples.test=4", "problem.cache=false")  # fmt: skip
+    with monkeypatch.context() as patch:
+        interrupting(patch, 2)
+        with pytest.raises(Interrupted):
+            train(config, tmp_path / "run", progress=False)
+    before = file.read_bytes()
+    write(3.0)
+    with pytest.raises(ValueError, match=r"training data have changed since this run began: channel 0 of the input"):
+        train(config, tmp_path / "run", progress=False)
+    file.write_bytes(before)
+    train(config, tmp_path / "run", progress=False)

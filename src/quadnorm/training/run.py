@@ -129,7 +129,9 @@ def _train(run: _Setting, saved: Saved | None, progress: bool | None, data_progr
         torch.manual_seed(config.seed)
         state = State()
     else:
+        fitted = {name: b.clone() for name, b in model.named_buffers(recurse=False)}
         state = saved.resume(model, optimiser)
+        _check_data(run.folder, fitted, model)
 
     def save(best: bool) -> None:
         if ranks.main:
@@ -154,6 +156,21 @@ def _train(run: _Setting, saved: Saved | None, progress: bool | None, data_progr
         for listener in listeners:
             listener.close()
     return state
+
+
+def _check_data(folder: Path, fitted: dict[str, Tensor], model: Normalised) -> None:
+    """Raise a ValueError if the data's means and deviations are not those that the run began with."""
+    for name, now in fitted.items():
+        before = getattr(model, name)
+        scale = getattr(model, f"{name[0]}_std")
+        changed = (now - before).abs() > 1e-4 * (before.abs() + scale)  # the order of sums may differ elsewhere
+        if bool(changed.any()):
+            c = int(changed.nonzero()[0])
+            side, what = {"x": "input", "y": "output"}[name[0]], name[2:]
+            raise ValueError(
+                f"{folder}: the training data have changed since this run began: channel {c} of the {side} had the "
+                f"{what} {before[c]:.6g} and has {now[c]:.6g} now; restore them, or start again (--restart)"
+            )
 
 
 def _data(run: _Setting, progress: Progress | None) -> tuple[Pairs, Pairs]:

@@ -265,3 +265,14 @@ def test_data_that_changed_meanwhile_are_noticed(tiny: Tiny, tmp_path: Path, mon
         train(config, tmp_path / "run", progress=False)
     file.write_bytes(before)
     train(config, tmp_path / "run", progress=False)
+
+
+def test_a_target_of_zeros_is_named(tiny: Tiny, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(24, 9, 9))
+    y = x + 1
+    y[3] = 0
+    np.savez(tmp_path / "data.npz", x=x, y=y)
+    given = f"problem.params={{train: {tmp_path / 'data.npz'}, placement: endpoint}}"
+    config = tiny("problem.name=files", given, "samples.train=12", "samples.val=4", "samples.test=4")
+    with pytest.raises(NonFiniteError, match="target of training sample 3 is 0 everywhere and has no relative error"):
+        train(config, tmp_path / "run", progress=False)

@@ -238,8 +238,17 @@ class Loop:
 
     def _not_finite(self, what: str) -> None:
         state = self.state
+        where = f"{what} in epoch {state.epoch + 1}, step {state.batch + 1}"
+        for of, pairs in (("training", self.train), ("validation", self.val)):
+            for _, y in pairs.values():
+                zero = next((k for k in range(len(y)) if not bool((y[k] != 0).any())), None)
+                if zero is not None:
+                    raise NonFiniteError(
+                        f"{where}: the target of {of} sample {zero} is 0 everywhere and has no relative error; leave "
+                        "such samples out of the data"
+                    )
         raise NonFiniteError(
-            f"{what} in epoch {state.epoch + 1}, step {state.batch + 1}: training has diverged. The weights before "
+            f"{where}: training has diverged. The weights before "
             f"it are kept. Try a smaller optimiser.lr (now {self.config.lr:g}) or a longer warm-up, in a new folder"
         )
 

@@ -45,3 +45,10 @@ def test_on_the_command_line(capsys):
     assert run(["advise", "--operator", "unet"]) == 2
     with pytest.raises(ValueError, match="unknown operator"):
         advice("unet", "dirichlet", "endpoint", existing=False)
+
+
+def test_a_period_with_both_ends_stored_is_asked_about():
+    assert [a.use for a in advice("fno", "periodic", "endpoint", existing=False)][
+        1
+    ] == "samples without the repeated end"
+    assert len(advice("fno", "periodic", "periodic", existing=False)) == 1

@@ -40,6 +40,13 @@ _GALERKIN = replace(
     "was worse than LayerNorm in every setting that we ran",
     code="norm='quad'",
 )
+_SEAM = Advice(
+    "samples without the repeated end",
+    "placement endpoint says that both ends of a period are stored, so that the seam would count twice; if they are, "
+    "drop the last sample of each axis, and if they are not, the placement is periodic",
+    "docs/understand/measures.md",
+    "x[..., :-1, :-1]",
+)
 _PERIODIC = Advice(
     "the norm you have: BlendQuadNorm is LayerNorm here",
     "on periodic samples the right weights are equal, so every blend is LayerNorm; do not use trapezoid weights there",
@@ -78,7 +85,7 @@ def advice(operator: str, boundary: str, placement: str, existing: bool) -> tupl
     if existing:
         return _for_trained(placement)
     if boundary == "periodic" or placement == "periodic":
-        return (_PERIODIC,)
+        return (_PERIODIC, _SEAM) if placement == "endpoint" else (_PERIODIC,)
     norms = {"galerkin": _GALERKIN, "transolver": _QUAD}
     return (norms.get(operator, _BLEND), _measure(placement), _TUNE)
 

@@ -22,8 +22,6 @@ from quadnorm.adapt.report import AnchorReport, Entry
 
 STILL = "on cell-centred and periodic axes counting is already the integral"
 LEFT = "; no measure to set: left as it is, quadnorm.extend takes its native result"
-
-
 HIDDEN = "an autograd function, or a reentrant checkpoint: sums inside it cannot be seen and stay as trained"
 
 

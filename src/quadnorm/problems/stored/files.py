@@ -74,6 +74,7 @@ class Files(StoredProblem):
         object.__setattr__(self, "placement", placement)
         object.__setattr__(self, "_evidence", evidence)
         self.sets()  # opens the files, so that their errors are raised now
+        self._check_channels()
         if evidence == "as declared" and placement in PLACEMENTS:
             self._compare(placement)
 
@@ -106,20 +107,21 @@ class Files(StoredProblem):
             if len(set(counts.values())) > 1:
                 listed = ", ".join(f"{label} {count}" for label, count in counts.items())
                 raise ValueError(f"{self.name}: the {name} files hold different numbers of samples: {listed}")
-            for s in sources:
-                self._check_channels(s, self._sources("train")[0])
             if sources:
                 sets[name] = [Store(s.label, s.count, s.shape, s.read) for s in sources]
         return sets
 
-    def _check_channels(self, source: _Source, first: _Source) -> None:
+    def _check_channels(self) -> None:
+        first, *others = (s for name in ("train", "val", "test") for s in self._sources(name))
         for side, what in enumerate(("input", "output")):
-            here, there = (s.sample(side, [0]).shape[1] for s in (source, first))
-            if here != there:
-                raise ValueError(
-                    f"{self.name}: {source.label} has {here} channels of {what} ({source.names[side]}), {first.label} "
-                    f"has {there} ({first.names[side]}); a model has one number of them"
-                )
+            there = first.sample(side, [0]).shape[1]
+            for other in others:
+                here = other.sample(side, [0]).shape[1]
+                if here != there:
+                    raise ValueError(
+                        f"{self.name}: {other.label} has {here} channels of {what} ({other.names[side]}), "
+                        f"{first.label} has {there} ({first.names[side]}); a model has one number of them"
+                    )
 
     def _sources(self, name: str) -> list[_Source]:
         return [self._source(entry) for entry in getattr(self, name)]

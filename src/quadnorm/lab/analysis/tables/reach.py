@@ -118,12 +118,7 @@ def reach_table(library: Library) -> Table:
         for head in best:
             wins[head] += 1
         grids = "\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}".join(grid_name(n) for n in r.grids)
-        cells = [
-            Cell(name),
-            Cell(r.problem),
-            Cell(grids),
-            summary_cell(summarize(r.native)),
-        ]
+        cells = [Cell(name), Cell(r.problem), Cell(grids), summary_cell(summarize(r.native))]
         for head in columns:
             runs = r.far.get(head)
             cells.append(summary_cell(summarize(runs), head in best) if runs else Cell("—", "missing"))

@@ -9,6 +9,8 @@ import pytest
 from quadnorm.lab.studies.records import complete, evaluation_file, folder_of, load, read_json, tasks_of, write_record
 from quadnorm.lab.studies.runner import run_study, start_again
 from quadnorm.training.files.folder import claimed
+from quadnorm.training.interrupt import Interrupted
+from quadnorm.training.loop import Loop
 from tests.lab.studies.compare import fingerprint
 from tests.lab.studies.tiny_study import tiny_study
 
@@ -58,6 +60,35 @@ def test_damaged_weights_are_trained_again_when_they_are_needed(whole, copy, cap
     evaluation_file(folder_of(copy, one), "as-trained", 9).unlink()
     run_study(s, copy, workers=1)
     assert "best.safetensors is damaged" in caplog.text
+    assert fingerprint(copy) == fingerprint(whole)
+
+
+@pytest.mark.parametrize("written", ["best", "best and last"])
+def test_a_kill_while_a_recorded_run_is_trained_again(whole, copy, written, monkeypatch):
+    """A record without weights, as from a pack: its run is trained again, is killed, and goes on to its end."""
+    s = tiny_study(seeds=(0,))
+    one, _ = tasks_of(s).values()
+    assert one.settings.epochs > 1
+    (folder_of(copy, one) / "best.safetensors").unlink()
+    evaluation_file(folder_of(copy, one), "as-trained", 9).unlink()
+    before = Loop._finish
+
+    def finish(self):
+        save = self.save
+
+        def killed(best):
+            save(best)
+            if best is (written == "best"):
+                raise Interrupted
+
+        self.save = killed
+        before(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Loop, "_finish", finish)
+        with pytest.raises(KeyboardInterrupt):
+            run_study(s, copy, workers=1)
+    run_study(s, copy, workers=1)
     assert fingerprint(copy) == fingerprint(whole)
 
 

@@ -57,7 +57,7 @@ def execute(task: Task, *, root: Path) -> dict[str, Any]:
         _keep_pictures(task, trained, folder)
         if record is None or record["weights"] != trained.weights:
             write_record(folder, _record(task, trained, time.monotonic() - began))
-            (folder / LAST).unlink(missing_ok=True)  # the optimiser's state is no longer needed
+        (folder / LAST).unlink(missing_ok=True)  # the optimiser's state is no longer needed
     return {"status": trained.status, "text": trained.text}
 
 
@@ -68,19 +68,34 @@ def _trained(config: TrainConfig, folder: Path, record: dict[str, Any] | None) -
     if record is not None and record["status"] != "done":
         return _Trained(record["status"], record["text"], "diverged", None)
     try:
-        saved = _best(config, folder, again=record is None)
+        saved = _best(config, folder, None if record is None else record["weights"])
     except NonFiniteError as error:  # divergence is a result too, and is recorded
         return _Trained("diverged", str(error), "diverged", None)
     return _Trained("done", "" if record is None else record["text"], saved.weights, saved.model().eval())
 
 
-def _best(config: TrainConfig, folder: Path, again: bool) -> Saved:
-    """The best weights of a run, which is trained or resumed if ``again``, and in any case if they are damaged."""
+def _best(config: TrainConfig, folder: Path, recorded: str | None) -> Saved:
+    """The best weights of a finished run: those with the record's hash, or those of training that ends here.
+
+    Other weights than the record's may belong to a run that was being trained again when it was killed.
+    """
     from quadnorm.training import train
     from quadnorm.training.files.saved import Saved
 
-    if again:
+    saved = None if recorded is None else _kept(folder)
+    if saved is not None and saved.weights == recorded:
+        return saved
+    train(config, folder, progress=False)  # from where it stopped; a run that has ended returns at once
+    saved = _kept(folder)
+    if saved is None:
         train(config, folder, progress=False)
+    return saved or Saved(folder / BEST)
+
+
+def _kept(folder: Path) -> Saved | None:
+    """The best weights in a folder; None if they are gone or damaged, and then the run is forgotten."""
+    from quadnorm.training.files.saved import Saved
+
     try:
         return Saved(folder / BEST)
     except (DamagedError, FileNotFoundError) as error:
@@ -89,8 +104,7 @@ def _best(config: TrainConfig, folder: Path, again: bool) -> Saved:
         if (folder / BEST).exists():
             set_aside(folder / BEST)
         forget(folder)
-    train(config, folder, progress=False)
-    return Saved(folder / BEST)
+    return None
 
 
 def _evaluate(task: Task, trained: _Trained, folder: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
+from torch.overrides import has_torch_function
 
 from quadnorm._suggest import unknown
 from quadnorm._tensors import is_plain
@@ -13,6 +14,7 @@ from quadnorm.measures import Anchored, Grid, Measure, Separable, as_measure
 from quadnorm.measures.axes import RuleAxis
 from quadnorm.measures.base import Shape
 from quadnorm.norms.functional import native_norm, spatial_shape
+from quadnorm.norms.kernels import repeated
 from quadnorm.norms.kernels.core import normalize
 from quadnorm.norms.layout import Layout, checked_layout, from_channels_first, to_channels_first
 from quadnorm.norms.weights import (
@@ -135,16 +137,19 @@ class QuadNorm(nn.Module):
             return leaf_call(self, x, weights=weights, mask=mask)
         first = x if self._layout == "first" else to_channels_first(x, self._layout)
         plan = self._plan(first) if weights is None and mask is None else self._call_plan(first, weights, mask)
+        weight, bias = self.weight, self.bias
         if plan.weights is None:
-            y = native_norm(first, self.groups, self.weight, self.bias, self.eps)
+            y = native_norm(first, self.groups, weight, bias, self.eps)
+        elif plan.ready is not None and repeated.serves(plan.ready, first, weight, bias):
+            y = repeated.normalize(plan.ready, first, weight, bias, self.groups, self.eps, self.centre)
         else:
             options = self.groups, self.eps, self.centre, plan.has_absent
-            y = normalize(first, plan.weights, self.weight, self.bias, *options)
+            y = normalize(first, plan.weights, weight, bias, *options)
         return y if self._layout == "first" else from_channels_first(y, x.shape, self._layout)
 
     def _plan(self, x: Tensor) -> Plan:
         """The plan for x under the measure. The last one is kept: a network asks the same thing at every step."""
-        if not is_plain(x):
+        if not is_plain(x) or has_torch_function((x,)):
             return self._new_plan(x)
         key = x.shape, x.device, x.dtype
         memo = self.__dict__.get("_memo")
@@ -153,6 +158,8 @@ class QuadNorm(nn.Module):
             return plan
         plan = self._new_plan(x)
         if not self._learns:
+            if plan.weights is not None and not plan.has_absent:
+                plan = plan._replace(ready=repeated.prepare(x, plan.weights))
             self.__dict__["_memo"] = self._measure, key, plan
         return plan
 

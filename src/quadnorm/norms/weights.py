@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -15,6 +15,9 @@ from quadnorm._tensors import is_plain
 from quadnorm.measures import Measure, Separable
 from quadnorm.measures.base import Shape
 
+if TYPE_CHECKING:
+    from quadnorm.norms.kernels.numba.launch import Ready
+
 
 class Plan(NamedTuple):
     """How a norm averages over the samples of one input."""
@@ -23,6 +26,8 @@ class Plan(NamedTuple):
     """(1 or B, N), each row summing to 1; None: plain averages, taken by PyTorch's own kernel."""
     has_absent: bool = False
     """Whether samples may be absent (weight 0), whose values must not be read."""
+    ready: Ready | None = None
+    """The CPU kernel for plain inputs of this plan's shape, if it serves them."""
 
 
 def measure_weights(measure: Measure, x: Tensor, spatial: Shape) -> Tensor:

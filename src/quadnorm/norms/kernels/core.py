@@ -69,13 +69,14 @@ class Normalize(torch.autograd.Function):
         wrt_w = ctx.needs_input_grad[1]
         # Whoever differentiates again, or many gradients at once, needs the formula; the kernel knows neither.
         if torch.is_grad_enabled() or not is_plain(grads[0], x):
-            dx, dweight, dbias, dw = _backward_by_formula(grads[0], given, wrt_w)
+            dx, dweight, dbias, dw = backward_by_formula(grads[0], given, wrt_w)
         else:
             dx, dbias, dweight, dw = dispatch.backward(given, grads[0], stats, wrt_w)
         return dx, dw, dweight if weight is not None else None, dbias if ctx.has_bias else None, None
 
 
-def _backward_by_formula(g: Tensor, given: Inputs, wrt_w: bool) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+def backward_by_formula(g: Tensor, given: Inputs, wrt_w: bool) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Gradients for x, γ, β and, if asked for, the weights, in operations that can be differentiated again."""
     x, w, weight, _, groups, eps, centre, holes = given
     if not holes:
         return formula.backward(g, x, w, weight, groups, eps, centre, wrt_w)

@@ -51,6 +51,12 @@ def _checked(name: str) -> str:
     return name
 
 
+def numba_may_run() -> bool:
+    """Whether nobody has asked for another kernel, and this one can run in this process."""
+    name = requested() if _forced or "QUADNORM_KERNEL" in os.environ else "auto"
+    return name in ("auto", "numba") and numba_kernel() is not None
+
+
 @contextmanager
 def use_kernel(name: str) -> Iterator[None]:
     """Force a kernel inside a ``with`` block, for tests and benchmarks.
@@ -122,7 +128,7 @@ def forward(given: Inputs) -> tuple[Tensor, Tensor]:
     x = given.x
     kernel = _kernel(given)
     if kernel is not None:
-        y, stats = _result(x), given.w.new_empty((3, x.shape[0], given.groups))
+        y, stats = result_like(x), given.w.new_empty((3, x.shape[0], given.groups))
         kernel.forward(given, y, stats)
         return y, stats
     y, stats = forward(_put_in_order(given))
@@ -136,7 +142,7 @@ def backward(given: Inputs, g: Tensor, stats: Tensor, wrt_w: bool = False) -> tu
     if kernel is not None:
         if not g.is_contiguous() or g.is_neg():
             g = g.resolve_neg().contiguous()
-        dx = _result(x)
+        dx = result_like(x)
         dbeta, dgamma, dw = kernel.backward(given, g, stats, dx, wrt_w)
         return dx, dbeta, dgamma, dw
     given = _put_in_order(given)
@@ -170,7 +176,7 @@ def _put_in_order(given: Inputs) -> Inputs:
     return Inputs(x if triton_serves(x) else x.to(w.dtype), w, weight, bias, *given[4:])
 
 
-def _result(x: Tensor) -> Tensor:
+def result_like(x: Tensor) -> Tensor:
     """Memory for a result in the shape of x, contiguous.
 
     It must not be a view: autograd forbids operations in place on a view that a function returns.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -19,55 +20,91 @@ MAX_THREADS: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
 KINDS = {torch.float32: np.float32(0), torch.float64: np.float64(0)}  # what the programs are compiled for
 
 _parallel: Any = parallel
-_one_at_a_time = threading.Lock()
 
 
 def forward(given: Inputs, y: Tensor, stats: Tensor) -> None:
     """Write y like x (B, C, *spatial) and the statistics (3, B, G). All tensors are contiguous and of one dtype."""
     x, w, weight, bias, _, eps, centre, _ = given
-    gamma = x.new_ones(x.shape[1]) if weight is None else weight
-    beta = x.new_zeros(x.shape[1]) if bias is None else bias
-    inputs = x.data_ptr(), w.data_ptr(), gamma.data_ptr(), beta.data_ptr(), float(eps), centre
-    _run(programs.forward_rows, programs.forward_blocks, given, *inputs, y.data_ptr(), stats.data_ptr())
+    Ready(x.shape, w).forward(x, weight, bias, eps, centre, y, stats)
 
 
 def backward(given: Inputs, g: Tensor, stats: Tensor, dx: Tensor, wrt_w: bool) -> ParameterGradients:
     """Write dx like x; return the parameters' gradients."""
-    x, w, weight, _, _, _, centre, _ = given
-    B, C = x.shape[:2]
-    gamma = x.new_ones(C) if weight is None else weight
-    sums, dbeta, dgamma = w.new_empty((2, B, C)), w.new_empty((C,)), w.new_empty((C,))
-    inputs = g.data_ptr(), x.data_ptr(), w.data_ptr(), gamma.data_ptr(), stats.data_ptr(), centre
-    outputs = dx.data_ptr(), sums.data_ptr(), dbeta.data_ptr(), dgamma.data_ptr()
-    _run(programs.backward_rows, programs.backward_blocks, given, *inputs, *outputs)
+    sums, dbeta, dgamma = Ready(given.x.shape, given.w).backward(given.x, given.weight, given.centre, g, stats, dx)
     return dbeta, dgamma, weights_gradient(given, stats, sums) if wrt_w else None
 
 
-def _run(by_rows: Any, by_blocks: Any, given: Inputs, *arguments: Any) -> None:
-    """Call a program. Whoever calls this keeps the tensors whose addresses it gives."""
-    single_file = _not_threadsafe()
+class Ready:
+    """The programs for one shape of x and one set of weights w (1 or B, N), ready to be called.
+
+    A layer keeps it from one call to the next. On small fields, what a call does besides running the program is a good
+    part of its time: Python that the field has displaced from the cache. All of it that stays the same is done here.
+    """
+
+    __slots__ = ("_address", "_entrance", "_neutral", "_sizes", "dtype", "w")
+
+    def __init__(self, shape: torch.Size, w: Tensor) -> None:
+        self.w, self.dtype, self._address = w, w.dtype, w.data_ptr()
+        self._sizes = KINDS[w.dtype], shape[0], shape[1], w.shape[1], w.shape[0]
+        self._neutral: list[Tensor] = []
+        self._entrance = _entrance()
+
+    def forward(
+        self, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, centre: bool, y: Tensor, stats: Tensor
+    ) -> None:
+        """Write y like x (B, C, *spatial) and the statistics (3, B, G). All tensors are contiguous and of w's dtype."""
+        gamma = self._constant(1) if weight is None else weight.data_ptr()
+        beta = self._constant(0) if bias is None else bias.data_ptr()
+        kind, B, C, N, rows_of_w = self._sizes
+        G = stats.shape[2]
+        program = programs.forward_rows if _by_rows(B * G) else programs.forward_blocks
+        with self._entrance:
+            program(
+                kind, B, C, N, G, rows_of_w, x.data_ptr(), self._address, gamma, beta, float(eps), centre,
+                y.data_ptr(), stats.data_ptr(),
+            )  # fmt: skip
+
+    def backward(
+        self, x: Tensor, weight: Tensor | None, centre: bool, g: Tensor, stats: Tensor, dx: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Write dx like x; return Σ g and Σ g·ŷ over the samples, (2, B, C), and over the batch too, (C,) each."""
+        gamma = self._constant(1) if weight is None else weight.data_ptr()
+        kind, B, C, N, rows_of_w = self._sizes
+        G = stats.shape[2]
+        sums, dbeta, dgamma = stats.new_empty((2, B, C)), stats.new_empty((C,)), stats.new_empty((C,))
+        program = programs.backward_rows if _by_rows(B * G) else programs.backward_blocks
+        with self._entrance:
+            program(
+                kind, B, C, N, G, rows_of_w, g.data_ptr(), x.data_ptr(), self._address, gamma, stats.data_ptr(), centre,
+                dx.data_ptr(), sums.data_ptr(), dbeta.data_ptr(), dgamma.data_ptr(),
+            )  # fmt: skip
+        return sums, dbeta, dgamma
+
+    def _constant(self, value: int) -> int:
+        """Where the numbers 0 … 0 or 1 … 1 stand, one per channel."""
+        if not self._neutral:
+            C = self._sizes[2]
+            self._neutral = [self.w.new_zeros(C), self.w.new_ones(C)]
+        return self._neutral[value].data_ptr()
+
+
+def _by_rows(rows: int) -> bool:
+    """Whether a task is a whole row, which reuses the cache; too few or unevenly many would leave threads idle."""
     threads = min(torch.get_num_threads(), MAX_THREADS)
     if _parallel._get_num_threads() != threads:  # numba's own function takes two locks first
         set_num_threads(threads)
-    B, C = given.x.shape[:2]
-    rows_of_w, N = given.w.shape
-    # Whole rows reuse the cache; too few or unevenly many would leave threads idle.
-    rows = B * given.groups
-    program = by_rows if rows >= 4 * threads or rows % threads == 0 else by_blocks
-    sizes = KINDS[given.x.dtype], B, C, N, given.groups, rows_of_w
-    if single_file:
-        with _one_at_a_time:
-            program(*sizes, *arguments)
-    else:
-        program(*sizes, *arguments)
+    return rows >= 4 * threads or rows % threads == 0
 
 
 @cache
-def _not_threadsafe() -> bool:
-    """Numba's own work queue aborts when two threads enter it; its OpenMP and TBB layers do not."""
+def _entrance() -> AbstractContextManager[Any]:
+    """Where calls pass: one at a time for numba's own work queue, which aborts when two threads enter it.
+
+    Its OpenMP and TBB layers let all of them in.
+    """
     # Numba's OpenMP layer is torch's too: starting it sets the number of threads of both to that of the machine.
     before = torch.get_num_threads()
     _parallel._launch_threads()
     if torch.get_num_threads() != before:
         torch.set_num_threads(before)
-    return bool(_parallel.threading_layer() == "workqueue")
+    return threading.Lock() if _parallel.threading_layer() == "workqueue" else nullcontext()

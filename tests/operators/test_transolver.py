@@ -1,6 +1,7 @@
 """Slice attention against loops over samples and slices."""
 
 import math
+from itertools import product
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from torch.nn import functional as F
 
 from quadnorm import Anchored
 from quadnorm.operators import SliceAttention, Transolver
+from quadnorm.operators.transolver import slice_sums
 from tests.operators.small_models import gradients_are_right
 
 D = torch.float64
@@ -150,3 +152,16 @@ def test_gradcheck():
 def test_errors_say_what_to_do(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_slice_sums_and_their_derivatives():
+    """Σ_j s_gj x_cj by loops; derivatives of any order, and none of them transposed in memory."""
+    x = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
+    s = torch.rand(2, 4, 5, dtype=torch.float64, requires_grad=True)
+    sums = slice_sums(x, s)
+    for b, g, c in product(range(2), range(4), range(3)):
+        expected = sum(s[b, g, j].item() * x[b, c, j].item() for j in range(5))
+        assert sums[b, g, c].item() == pytest.approx(expected, abs=1e-12)
+    assert all(d.is_contiguous() for d in torch.autograd.grad(sums.sum(), (x, s)))
+    assert torch.autograd.gradcheck(slice_sums, (x, s), check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(slice_sums, (x, s))

@@ -28,6 +28,7 @@ from torch import Tensor
 from quadnorm._suggest import unknown
 
 Fractions = tuple[npt.NDArray[np.int64], int]
+Placements = str | tuple[str, ...]  # one name for all axes, or one for each; :func:`as_placements` makes it
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,25 @@ def placements_per_axis(names: str | Sequence[str], ndim: int) -> tuple[str, ...
     for name in each:
         placement_of(name)
     return each
+
+
+def as_placements(names: str | Sequence[str], ndim: int) -> Placements:
+    """Placements in their shortest form: one name if all axes have the same, else a tuple with one name for each axis.
+
+    >>> as_placements(["cell", "cell"], 2), as_placements(["endpoint", "periodic"], 2)
+    ('cell', ('endpoint', 'periodic'))
+    """
+    each = placements_per_axis(names, ndim)
+    return each[0] if len(set(each)) == 1 else each
+
+
+def rules_of(names: str | Sequence[str]) -> str | tuple[str, ...]:
+    """The quadrature rules of placements, in the form in which the placements are given.
+
+    >>> rules_of("cell"), rules_of(("endpoint", "periodic"))
+    ('midpoint', ('trapezoid', 'periodic'))
+    """
+    return placement_of(names).rule if isinstance(names, str) else tuple(placement_of(n).rule for n in names)
 
 
 def among(source: str, m: int, target: str, n: int, j: Any = None) -> tuple[Any, int]:

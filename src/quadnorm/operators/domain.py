@@ -14,6 +14,7 @@ from quadnorm._precision import sum_dtype
 from quadnorm.measures import PLACEMENTS, Anchored, Blend, Grid, Masked, Measure, Separable, as_measure
 from quadnorm.measures._cache import TensorCache
 from quadnorm.measures.axes import RuleAxis
+from quadnorm.measures.placement import Placements, as_placements, placements_per_axis, rules_of
 from quadnorm.norms import make_norm
 from quadnorm.norms.factory import parse
 from quadnorm.norms.weights import blended, check_weights, given_mask, given_weights, scaled
@@ -57,7 +58,7 @@ def counting(measure: Measure) -> bool:
 
 
 def positions(
-    measure: Measure, placement: str, shape: tuple[int, ...], device: torch.device, dtype: torch.dtype
+    measure: Measure, placement: Placements, shape: tuple[int, ...], device: torch.device, dtype: torch.dtype
 ) -> Tensor:
     """Coordinates of a grid's samples, relative to the domain: (d, N), each in [0, 1], row-major.
 
@@ -73,14 +74,15 @@ def positions(
     return _POSITIONS.get(key, lambda: _positions(measure, placement, shape).to(device=device, dtype=dtype))
 
 
-def _positions(measure: Measure, placement: str, shape: tuple[int, ...]) -> Tensor:
+def _positions(measure: Measure, placement: Placements, shape: tuple[int, ...]) -> Tensor:
     while isinstance(measure, (Blend, Masked)):
         measure = measure.quadrature if isinstance(measure, Blend) else measure.base
     if isinstance(measure, Separable) and not counting(measure):
         axes = zip(measure.axes(len(shape)), shape, strict=True)
         nodes = [(a.nodes(n) - a.lo) / (a.hi - a.lo) for a, n in axes]
     else:
-        nodes = [PLACEMENTS[placement].nodes(n) for n in shape]
+        names = placements_per_axis(placement, len(shape))
+        nodes = [PLACEMENTS[name].nodes(n) for name, n in zip(names, shape, strict=True)]
     return torch.stack([t.reshape(-1) for t in torch.meshgrid(*nodes, indexing="ij")])
 
 
@@ -132,7 +134,7 @@ def training_count(measure: Measure, ndim: int) -> int | None:
     return prod(measure.anchor) if len(measure.anchor) == ndim else measure.anchor[0] ** ndim
 
 
-def spatial_norm(spec: Any, channels: int, measure: Measure, placement: str) -> nn.Module:
+def spatial_norm(spec: Any, channels: int, measure: Measure, placement: Placements) -> nn.Module:
     """A norm for fields (B, C, *spatial) inside an operator with ``measure``, whose samples lie at ``placement``.
 
     One rule: a quadrature norm whose spec names no measure takes the operator's, of whatever kind. Where that is
@@ -148,7 +150,7 @@ def spatial_norm(spec: Any, channels: int, measure: Measure, placement: str) -> 
     if names_measure(spec):
         return norm
     own = getattr(norm, "measure", None)
-    quadrature = Grid(PLACEMENTS[placement].rule) if counting(measure) else measure
+    quadrature = Grid(rules_of(placement)) if counting(measure) else measure
     if own == Grid("trapezoid"):
         norm.measure = quadrature  # type: ignore[assignment]
     elif isinstance(own, Blend) and own.quadrature == Grid("trapezoid"):
@@ -169,10 +171,16 @@ def names_measure(spec: Any) -> bool:
     return build is not None and not isinstance(build, type)
 
 
-def check_placement(placement: str) -> None:
-    """Raise unless ``placement`` is one that grids of any resolution have."""
-    if placement not in PLACEMENTS:
+def checked_placement(placement: str | Sequence[str], dim: int) -> Placements:
+    """The placement of all axes, or of each, if grids of any resolution have it.
+
+    >>> checked_placement(["endpoint", "periodic"], 2)
+    ('endpoint', 'periodic')
+    """
+    names = [placement] if isinstance(placement, str) else placement
+    if not isinstance(names, (list, tuple)) or any(not isinstance(n, str) or n not in PLACEMENTS for n in names):
         raise ValueError(f"placement says where samples lie, one of {', '.join(PLACEMENTS)}; got {placement!r}")
+    return as_placements(placement, dim)
 
 
 def grid_shape(x: Tensor, channels: int, dim: int) -> tuple[int, ...]:

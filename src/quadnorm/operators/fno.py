@@ -15,7 +15,7 @@ from quadnorm.measures import Measure, as_measure
 from quadnorm.operators.chunked import forward_chunked
 from quadnorm.operators.domain import (
     Measured,
-    check_placement,
+    checked_placement,
     grid_shape,
     positions,
     sample_weights,
@@ -56,8 +56,8 @@ class FNO(Measured):
             ≥ 0 per block, softplus of ``gain``, initially 0.5 (the paper's optional residual gain).
         last_activation: whether the last block has its σ too; the paper says that its blocks have one.
         projection: width of the head.
-        placement: where samples lie, ``endpoint``, ``cell``, ``periodic``, ``left`` or ``interior``; for the
-            coordinates, unless the measure has nodes.
+        placement: where samples lie, ``endpoint``, ``cell``, ``periodic``, ``left`` or ``interior``, for all axes or
+            one each; for the coordinates, unless the measure has nodes.
 
     Shapes: (B, C_in, *spatial) → (B, C_out, *spatial) at any resolution. ``model(x, weights=w)`` with w (*spatial) or
     (B, *spatial), of any scale, takes w for K and for the norms instead of their measures; ``model(x, mask=m)`` with a
@@ -88,7 +88,7 @@ class FNO(Measured):
         padding: float | Sequence[float] = 0.0,
         period: float | Sequence[float] | None = None,
         projection: int = 128,
-        placement: str = "endpoint",
+        placement: str | Sequence[str] = "endpoint",
         backend: str = "auto",
     ) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class FNO(Measured):
             raise ValueError("gain=True scales the residual branch; it needs residual=True")
         if layers < 1:
             raise ValueError(f"layers must be 1 or more, got {layers}")
-        check_placement(placement)
+        placement = checked_placement(placement, dim)
         self.in_channels, self.out_channels, self.dim, self.placement = in_channels, out_channels, dim, placement
         self._measure = as_measure(measure)
         self.lift = Pointwise(in_channels + dim, width)

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from quadnorm._precision import full_precision, sum_dtype
 from quadnorm.measures import Measure, as_measure
-from quadnorm.operators.domain import Measured, check_placement, sample_weights, spatial_norm
+from quadnorm.operators.domain import Measured, checked_placement, sample_weights, spatial_norm
 from quadnorm.operators.pointwise import Pointwise, PointwiseMLP, affine
 from quadnorm.operators.samples import Samples, samples_of
 
@@ -155,10 +155,10 @@ class GalerkinTransformer(Measured):
         *,
         dim: int = 2,
         projection: int = 128,
-        placement: str = "endpoint",
+        placement: str | Sequence[str] = "endpoint",
     ) -> None:
         super().__init__()
-        check_placement(placement)
+        placement = checked_placement(placement, dim)
         self.in_channels, self.out_channels, self.dim, self.placement = in_channels, out_channels, dim, placement
         self.lift = Pointwise(in_channels + dim, width)
         self.blocks = nn.ModuleList(

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm.measures import Measure
+from quadnorm.measures.placement import Placements
 from quadnorm.norms.weights import given_mask, given_weights
 from quadnorm.operators.domain import counting, grid_shape, positions, sample_weights, without_absent
 
@@ -29,7 +30,13 @@ class Samples:
 
     @staticmethod
     def on_grid(
-        x: Tensor, measure: Measure, placement: str, channels: int, dim: int, weights: Any = None, mask: Any = None
+        x: Tensor,
+        measure: Measure,
+        placement: Placements,
+        channels: int,
+        dim: int,
+        weights: Any = None,
+        mask: Any = None,
     ) -> Samples:
         """Samples of a grid (B, C, *spatial). ``weights`` take the place of the measure's, ``mask`` multiplies them."""
         shape = grid_shape(x, channels, dim)

@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 from quadnorm._precision import full_precision, sum_dtype
 from quadnorm._suggest import unknown
+from quadnorm._tensors import is_plain
 from quadnorm.measures import Measure, as_measure
 from quadnorm.operators.domain import (
     Measured,
-    check_placement,
+    checked_placement,
     counting,
     present,
     sample_weights,
@@ -30,6 +31,29 @@ PRESETS: dict[str, dict[str, int]] = {
     "large": {"width": 128, "layers": 8},
     "xl": {"width": 256, "layers": 12},
 }
+
+
+def slice_sums(x: Tensor, s: Tensor) -> Tensor:
+    """Σ_j s_gj x_cj for x (B, C, N) and s (B, G, N), (B, G, C)."""
+    if not is_plain(x, s):
+        return torch.bmm(s, x.transpose(1, 2))
+    sums: Tensor = _SliceSums.apply(x, s)  # type: ignore[no-untyped-call]
+    return sums
+
+
+class _SliceSums(torch.autograd.Function):
+    """Both derivatives as fields of contiguous rows. A plain product would give one of them, (B, N, ·), transposed."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, s: Tensor) -> Tensor:
+        ctx.save_for_backward(x, s)
+        return torch.bmm(s, x.transpose(1, 2))
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        x, s = ctx.saved_tensors
+        with full_precision(x):  # a backward pass may run under autocast
+            return g.transpose(1, 2) @ s, g @ x
 
 
 class SliceAttention(Measured):
@@ -80,9 +104,8 @@ class SliceAttention(Measured):
             count = present(weights, s.shape[2])
         else:
             count = float(training_count(self._measure, ndim) or 1000)
-        # x as the left factor: its derivative then comes channels first, as the norm before it wants it.
         with full_precision(x):
-            total = torch.bmm(x.to(exact), ws.transpose(1, 2)).transpose(1, 2)
+            total = slice_sums(x.to(exact), ws)
         return (total / (ws.sum(2, keepdim=True) + 1e-5 / count)).to(x.dtype)
 
     def attend(self, t: Tensor) -> Tensor:
@@ -161,11 +184,11 @@ class Transolver(Measured):
         measure: str | Sequence[str] | Measure = "counting",
         *,
         dim: int = 2,
-        placement: str = "endpoint",
+        placement: str | Sequence[str] = "endpoint",
         learn_temperature: bool = False,
     ) -> None:
         super().__init__()
-        check_placement(placement)
+        placement = checked_placement(placement, dim)
         self.in_channels, self.out_channels, self.dim, self.placement = in_channels, out_channels, dim, placement
         self.lift = PointwiseMLP(in_channels + dim, width, width)
         self.blocks = nn.ModuleList(

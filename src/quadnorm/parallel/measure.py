@@ -9,6 +9,7 @@ from torch import Tensor
 
 from quadnorm.measures import Blend, Masked, Measure, Separable, rule
 from quadnorm.measures._cache import TensorCache
+from quadnorm.measures.placement import Placements, placements_per_axis
 from quadnorm.operators.domain import counting
 from quadnorm.parallel.split import Part
 
@@ -71,7 +72,9 @@ def _size(ranges: tuple[tuple[int, int], ...]) -> int:
     return n
 
 
-def local_places(measure: Measure, placement: str, part: Part, device: torch.device, dtype: torch.dtype) -> Tensor:
+def local_places(
+    measure: Measure, placement: Placements, part: Part, device: torch.device, dtype: torch.dtype
+) -> Tensor:
     """Coordinates of this rank's samples relative to the whole domain, (d, N); see ``operators.domain.positions``."""
     key = (measure, placement, part, device, dtype)
     if torch.compiler.is_compiling():
@@ -79,13 +82,14 @@ def local_places(measure: Measure, placement: str, part: Part, device: torch.dev
     return _PLACES.get(key, lambda: _places(measure, placement, part).to(device=device, dtype=dtype))
 
 
-def _places(measure: Measure, placement: str, part: Part) -> Tensor:
+def _places(measure: Measure, placement: Placements, part: Part) -> Tensor:
     while isinstance(measure, (Blend, Masked)):
         measure = measure.quadrature if isinstance(measure, Blend) else measure.base
     if isinstance(measure, Separable) and not counting(measure):
         axes = zip(measure.axes(len(part.shape)), part.shape, strict=True)
         nodes = [(a.nodes(n) - a.lo) / (a.hi - a.lo) for a, n in axes]
     else:
-        nodes = [rule(placement).nodes(n) for n in part.shape]
+        names = placements_per_axis(placement, len(part.shape))
+        nodes = [rule(name).nodes(n) for name, n in zip(names, part.shape, strict=True)]
     cut = [t[a:b] for t, (a, b) in zip(nodes, part.mine, strict=True)]
     return torch.stack([t.reshape(-1) for t in torch.meshgrid(*cut, indexing="ij")])

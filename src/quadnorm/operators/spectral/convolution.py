@@ -14,6 +14,7 @@ from quadnorm._precision import full_precision, under_autocast
 from quadnorm._suggest import unknown
 from quadnorm._tensors import is_plain, recorded_before_dispatch
 from quadnorm.measures import Anchored, Measure, as_measure
+from quadnorm.measures.placement import Placements
 from quadnorm.operators.pointwise import plus_product
 from quadnorm.operators.spectral.dft import COUNTING, Wave, matrix, waves_of
 from quadnorm.operators.spectral.hermitian import tie, untie
@@ -87,7 +88,7 @@ class SpectralConv(nn.Module):
         measure: str | Sequence[str] | Measure = "counting",
         period: float | Sequence[float] | None = None,
         padding: float | Sequence[float] = 0.0,
-        placement: str = "endpoint",
+        placement: Placements = "endpoint",
         backend: str = "auto",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,

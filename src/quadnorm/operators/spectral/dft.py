@@ -12,6 +12,7 @@ from quadnorm.measures import PLACEMENTS, Blend, Grid, Masked, Measure, Separabl
 from quadnorm.measures._cache import TensorCache
 from quadnorm.measures.anchored import AnchoredAxis
 from quadnorm.measures.axes import Axis, RuleAxis
+from quadnorm.measures.placement import Placements, placements_per_axis
 
 # Matrices of a few modes are small (12 modes on 421 nodes: 40 kB); the bound matters to sweeps over many resolutions.
 MATRICES = TensorCache(64 * 2**20)
@@ -137,7 +138,7 @@ def waves_of(
     measure: Measure,
     ndim: int,
     index_space: bool,
-    placement: str,
+    placement: Placements,
     period: tuple[float, ...] | None,
     padding: tuple[float, ...],
 ) -> tuple[tuple[Wave, ...], Measure | None]:
@@ -153,6 +154,6 @@ def waves_of(
     if isinstance(base, Separable):
         axes = COUNTING.axes(ndim) if base == COUNTING else base.axes(ndim)
     else:
-        axes, full = (RuleAxis(rule(placement)),) * ndim, measure
+        axes, full = tuple(RuleAxis(rule(name)) for name in placements_per_axis(placement, ndim)), measure
     periods: tuple[float | None, ...] = period if period is not None else (None,) * ndim
     return tuple(Wave(a, p, q) for a, p, q in zip(axes, periods, padding, strict=True)), full

@@ -53,7 +53,7 @@ def files(tmp_path, monkeypatch):
     return ["problem.name=files", "problem.params.train=a8.npz", "problem.params.test=a16.npz"]
 
 
-def test_train_and_eval_own_files(files, capsys):
+def test_train_and_eval_own_files(files, capsys, monkeypatch):
     declared = [*files, "problem.params.placement=left"]
     assert run(["train", *declared, *SMALL, "-o", "run"]) == 0, capsys.readouterr().err
     _, config = load_model("run")
@@ -64,6 +64,10 @@ def test_train_and_eval_own_files(files, capsys):
     with open("errors.json") as file:
         rows = json.load(file)["errors"]
     assert [(r["grid"], len(r["plain"])) for r in rows] == [(8, 6), (16, 6)]
+    with monkeypatch.context() as elsewhere:
+        elsewhere.chdir("run")
+        assert run(["eval", "."]) == 2
+        assert "a8.npz: no such file in " in capsys.readouterr().err
     assert run(["audit", "run", "-r", "8", "16", "--samples", "2"]) == 0, capsys.readouterr().err  # of the test file
     assert run(["train", *declared, *SMALL, "-o", "run"]) == 0  # finished: found again under the same settled config
 
@@ -119,3 +123,35 @@ def test_a_problem_in_a_file_of_ones_own(tmp_path, monkeypatch, capsys):
     for name, message in [("mine.py:Doubel", "it has: Double, plain"), ("mine.py:plain", "is not a problem class")]:
         assert run(["data", "info", name]) == 2
         assert message in capsys.readouterr().err
+
+
+def errors_of(where, capsys, *more):
+    assert run(["eval", where, "-r", "8", "16", "--json", *more]) == 0, capsys.readouterr().err
+    rows = json.loads(capsys.readouterr().out)
+    return {(r["way"], r["grid"]): r["relative_l2"] for r in rows}
+
+
+def test_an_anchored_file_is_evaluated_like_its_run(files, capsys):
+    """It holds the trained weights: all ways start from the trained model, and without --how it is anchored."""
+    assert run(["train", *files, "problem.params.placement=left", *SMALL, "-o", "run"]) == 0
+    assert run(["anchor", "run", "-r", "8", "-o", "a.safetensors", "--force"]) == 0, capsys.readouterr().err
+    capsys.readouterr()
+    expected = errors_of("run", capsys, "--how", "all")
+    assert len(expected) == 8
+    assert errors_of("a.safetensors", capsys, "--how", "all") == expected
+    assert errors_of("a.safetensors", capsys) == {k: v for k, v in expected.items() if k[0] == "anchored"}
+    given = errors_of("a.safetensors", capsys, "--how", "as-trained")
+    assert given == {k: v for k, v in expected.items() if k[0] == "as-trained"}
+
+
+def test_a_model_that_cannot_be_used_in_a_way_says_which(files, capsys, monkeypatch):
+    from quadnorm.adapt import CannotFollowError
+    from quadnorm.cli.commands import ways
+
+    def refuse(*_):
+        raise CannotFollowError("a loop over rows")
+
+    assert run(["train", *files, "problem.params.placement=left", *SMALL, "-o", "run"]) == 0
+    monkeypatch.setattr(ways, "predictor", refuse)
+    assert run(["eval", "run", "-r", "16", "--how", "all"]) == 2
+    assert "--how anchored: this model cannot be used so (a loop over rows)" in capsys.readouterr().err

@@ -58,7 +58,7 @@ def problem(name: str, **parameters: Any) -> Problem:
     ``"my.py:Heat"`` means the class Heat, a subclass of :class:`Problem`, in your file my.py, which is run.
     """
     cls = problem_class(name)
-    known = [f.name for f in fields(cls)]
+    known = [f.name for f in fields(cls) if f.init]
     for given in parameters:
         if given not in known:
             raise TypeError(f"{cls.name}: " + unknown("parameter", given, known))

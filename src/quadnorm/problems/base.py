@@ -18,7 +18,7 @@ from torch import Tensor
 
 from quadnorm._memory import fits, require
 from quadnorm._suggest import unknown
-from quadnorm.measures.placement import PLACEMENTS, placement_of
+from quadnorm.measures.placement import PLACEMENTS, Placements, placement_of, placements_per_axis
 from quadnorm.problems.parameters import check_parameters
 from quadnorm.problems.solvers.pool import run
 from quadnorm.problems.streams import stream
@@ -40,7 +40,7 @@ class Problem(ABC):
     two methods. The spatial axes of every array are (x, y): ``u[..., i, j]`` is u(x_i, y_j).
     """
 
-    placement: str = "endpoint"
+    placement: Placements = "endpoint"
 
     version: ClassVar[int] = 1  # raised by one whenever the numbers of the problem's samples change
     source: ClassVar[str | None] = None  # hash of the user's file that defines the problem, if there is one
@@ -59,6 +59,9 @@ class Problem(ABC):
         # Types and ranges are declared with the fields. A subclass checks conditions between several fields in its own
         # __post_init__, after calling this one.
         check_parameters(self)
+        self._check_placement()
+
+    def _check_placement(self) -> None:
         if self.placement not in self.placements:
             raise ValueError(f"{self.name}: " + unknown("placement", self.placement, self.placements))
 
@@ -189,11 +192,14 @@ class Problem(ABC):
 
     def nodes(self, resolution: Resolution) -> tuple[npt.NDArray[np.float64], ...]:
         """Coordinates of the nodes, one float64 array per axis."""
-        return tuple(placement_of(self.placement).nodes(n).numpy() for n in self.shape(resolution))
+        shape = self.shape(resolution)
+        names = placements_per_axis(self.placement, self.dim)
+        return tuple(placement_of(name).nodes(n).numpy() for name, n in zip(names, shape, strict=True))
 
     def parameters(self) -> dict[str, Any]:
         """The parameters by name."""
-        return asdict(self)
+        given = {f.name for f in fields(self) if f.init}
+        return {name: value for name, value in asdict(self).items() if name in given}
 
     def key(self) -> str:
         """A text that identifies the instances: the problem and its parameters, without ``views``."""
@@ -201,14 +207,22 @@ class Problem(ABC):
         source = {} if self.source is None else {"source": self.source}
         return json.dumps({"problem": self.name, **source, **named}, sort_keys=True, default=str)
 
+    def check_tests(self) -> None:  # noqa: B027, data that are drawn need no check
+        """Raise a ValueError for test data that would otherwise be refused only when a model has been trained."""
+
     def card(self) -> str:
         """The data card: what is solved, how it is drawn, how accurate it is, what a sample costs."""
         chosen = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.init)
         text = inspect.cleandoc(type(self).__doc__ or "")
         return (
             f"{self.name}: {', '.join(self.inputs)} → {', '.join(self.outputs)}\n\n{text}"
-            f"\n\nNodes: {self.placement}, {PLACEMENTS[self.placement]}.\nParameters: {chosen}."
+            f"\n\nNodes: {self._nodes_text()}.\nParameters: {chosen}."
         )
+
+    def _nodes_text(self) -> str:
+        if isinstance(self.placement, str):
+            return f"{self.placement}, {PLACEMENTS[self.placement]}"
+        return "; ".join(f"axis {k}: {name}, {PLACEMENTS[name]}" for k, name in enumerate(self.placement))
 
 
 def checked_seed(seed: int) -> int:
@@ -264,4 +278,20 @@ def _gather(
 
 
 def _see(p: Problem, instances: Mapping[str, Array], shape: tuple[int, ...], x: Array, y: Array) -> None:
-    x[...], y[...] = p._on_grid(instances, shape)
+    for out, values in zip((x, y), p._on_grid(instances, shape), strict=True):
+        with np.errstate(over="ignore", under="ignore"):
+            out[...] = values
+        if not p.kept and values.dtype.itemsize > out.dtype.itemsize:
+            _check_range(p, values, out)
+
+
+def _check_range(p: Problem, values: Array, out: Array) -> None:
+    """Refuse samples whose largest value float32 cannot hold: it would become infinity, or zero."""
+    largest = np.abs(np.where(np.isfinite(values), values, 0)).reshape(len(values), -1).max(1, initial=0)
+    limits = np.finfo(out.dtype)
+    wrong = (largest > limits.max) | ((largest > 0) & (largest < limits.tiny))
+    if wrong.any():
+        raise ValueError(
+            f"{p.name}: values of {largest[wrong][0]:.3g} are out of the range of {out.dtype}, {limits.tiny:.1e} to "
+            f"{limits.max:.1e}; store the field in other units, or train with dtype=float64"
+        )

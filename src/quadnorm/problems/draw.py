@@ -43,7 +43,8 @@ def figure(p: Problem, indices: Iterable[int] | int = 4, resolution: Resolution 
             axis.set_xticks([0, 1])
             axis.set_yticks([0, 1])
     shape = "×".join(str(n) for n in p.shape(resolution))
-    sheet.suptitle(f"{p.name}: {', '.join(p.inputs)} → {', '.join(p.outputs)}   ({shape}, {p.placement}, seed {seed})")
+    nodes = p.placement if isinstance(p.placement, str) else ", ".join(p.placement)
+    sheet.suptitle(f"{p.name}: {', '.join(p.inputs)} → {', '.join(p.outputs)}   ({shape}, {nodes}, seed {seed})")
     return sheet
 
 

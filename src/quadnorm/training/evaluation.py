@@ -17,6 +17,7 @@ from quadnorm._files import write_atomic
 from quadnorm._suggest import unknown
 from quadnorm._text import html_table
 from quadnorm.carry import carry
+from quadnorm.measures.placement import Placements
 from quadnorm.problems import Problem
 from quadnorm.problems.points import POINTS
 from quadnorm.training.config import TrainConfig
@@ -93,6 +94,7 @@ def evaluate(
     split: Split = "test",
     view: Mapping[str, Any] | None = None,
     space: int = 1,
+    as_trained: bool = False,
 ) -> Evaluation:
     """Errors of the model in a run's folder or checkpoint file at ``resolutions`` (default: those of its config).
 
@@ -104,8 +106,9 @@ def evaluate(
         split: ``test``, ``val`` or ``train``.
         view: parameters of the problem that change how its instances are sampled, such as ``{"mesh": "boundary"}``.
         space: how many of the processes that ``torchrun`` started share each field; the others share the samples.
+        as_trained: evaluate the trained model, also if the file says to anchor it.
     """
-    model, config = load_model(where, which)
+    model, config = load_model(where, which, as_trained=as_trained)
     ranks = group(device_of(model) or torch.device("cpu"), space)
     ranks.split(model)
     return evaluate_model(model, config, resolutions, how=how, source=source, split=split, view=view, ranks=ranks)
@@ -157,7 +160,7 @@ def _evaluated(model: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     return model
 
 
-def _resampled(field: Tensor, shape: tuple[int, ...], placement: str, how: str) -> Tensor:
+def _resampled(field: Tensor, shape: tuple[int, ...], placement: Placements, how: str) -> Tensor:
     for n, m in zip(shape, field.shape[-len(shape) :], strict=True):
         if how == "index" and n > m:
             raise ValueError(

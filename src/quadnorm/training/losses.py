@@ -7,7 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from quadnorm.measures import Grid, placement_of
+from quadnorm.measures import Grid
+from quadnorm.measures.placement import Placements, rules_of
 from quadnorm.problems.points import POINTS, volumes
 
 
@@ -74,12 +75,12 @@ def weights_of(x: Tensor, grid: Tensor | None) -> Tensor:
     return volumes(x).unsqueeze(1) if grid is None else grid
 
 
-def grid_weights(placement: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float64) -> Tensor | None:
+def grid_weights(placement: Placements, shape: tuple[int, ...], dtype: torch.dtype = torch.float64) -> Tensor | None:
     """Like :func:`placement_weights`; None for points, whose weights are part of each input."""
     return None if placement == POINTS else placement_weights(placement, shape, dtype)
 
 
-def placement_weights(placement: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float64) -> Tensor:
+def placement_weights(placement: Placements, shape: tuple[int, ...], dtype: torch.dtype = torch.float64) -> Tensor:
     """Quadrature weights on [0, 1]^d for the nodes of a placement; they sum to 1.
 
     >>> placement_weights("endpoint", (3,))
@@ -87,4 +88,4 @@ def placement_weights(placement: str, shape: tuple[int, ...], dtype: torch.dtype
     >>> placement_weights("interior", (3,))
     tensor([0.3750, 0.2500, 0.3750], dtype=torch.float64)
     """
-    return Grid(placement_of(placement).rule).weights(shape, dtype=dtype)
+    return Grid(rules_of(placement)).weights(shape, dtype=dtype)

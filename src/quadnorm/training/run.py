@@ -180,6 +180,7 @@ def _data(run: _Setting, progress: Progress | None) -> tuple[Pairs, Pairs]:
     train = samples(run.config, "train", run.config.resolutions.train, run.problem, progress)
     val = samples(run.config, "val", run.config.val_resolutions, run.problem)
     if run.ranks.main:
+        run.problem.check_tests()
         run.ranks.wait()
     return train, val
 

@@ -140,10 +140,26 @@ def test_pt_dictionary_of_neuraloperator(tmp_path):
     assert read_pt(tmp_path / "channels.pt", placement="cell").tensor("x").shape == (6, 3, 9, 9)
 
 
+def test_pt_of_other_containers(tmp_path):
+    """Tensors in a dictionary inside, in a tuple, or alone."""
+    x, y = torch.rand(6, 9, 9), torch.rand(6, 9, 9)
+    path = tmp_path / "a.pt"
+    for content, names in (({"train": {"x": x, "y": y}}, ["train/x", "train/y"]), ((x, y), ["0", "1"]), (x, ["data"])):
+        torch.save(content, path)
+        data = read_pt(path, placement="cell")
+        assert list(data.fields) == names
+        assert torch.equal(data.tensor(names[0])[:, 0], x)
+
+
 def test_pt_errors(tmp_path):
     path = tmp_path / "a.pt"
-    torch.save([torch.zeros(3)], path)
-    with pytest.raises(ValueError, match=r"a\.pt: expected a dictionary of tensors such as \{x, y\}, got list"):
+    torch.save(["text", 3], path)
+    with pytest.raises(ValueError, match=r"a\.pt: expected tensors, best a dictionary .* such as \{x, y\}, got list"):
+        read_pt(path, placement="cell")
+    circle = {"x": torch.zeros(6, 9, 9)}
+    circle["again"] = circle
+    torch.save(circle, path)
+    with pytest.raises(ValueError, match=r"a\.pt: containers are nested more than 16 levels deep"):
         read_pt(path, placement="cell")
     torch.save({"x": torch.zeros(6, 9, 9), "y": torch.zeros(5, 9, 9)}, path)
     with pytest.raises(ValueError, match="different numbers of samples: x 6, y 5"):
@@ -181,7 +197,7 @@ def test_npy_is_memory_mapped(tmp_path):
     np.testing.assert_array_equal(data["data"].read([3, 0]), SOL[[3, 0]])
     assert data["data"].load.__self__.filename is not None
     assert read_npy(tmp_path / "u.npy", axes="ntx", placement="periodic").tensor("data", time=2).shape == (6, 1, 9)
-    with pytest.raises(ValueError, match="has 3 dimensions; expected samples and 3 spatial axes"):
+    with pytest.raises(ValueError, match=r"has 3 dimensions, .* expected samples and 3 spatial axes"):
         read_npy(tmp_path / "u.npy", dim=3, placement="cell")
     (tmp_path / "u.npy").write_bytes((tmp_path / "u.npy").read_bytes()[:300])
     with pytest.raises(ValueError, match=r"u\.npy: not a plain \.npy"):

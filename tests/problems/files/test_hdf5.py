@@ -250,3 +250,30 @@ def test_an_attribute_tells_the_placement(tmp_path):
     assert read_fields(path).placement == ("left", "left")
     path = write(tmp_path / "b.h5", {"u": normal(4, 8, 8)}, {"placement": ["cell", "endpoint"]})
     assert read_fields(path).placement == ("cell", "endpoint")
+
+
+def test_packed_values_and_fill_values(tmp_path):
+    """As netCDF-4 files hold them: v = 0.01·stored + 273, and −9999 or the fill value where nothing was measured."""
+    values = np.arange(3 * 4 * 4, dtype=np.int16).reshape(3, 4, 4)
+    values[1, 2, 3] = -9999
+    with h5py.File(tmp_path / "a.nc", "w") as file:
+        file["t"] = values
+        file["t"].attrs.update({"scale_factor": np.array([0.01]), "add_offset": 273.0, "_FillValue": np.int16(-9999)})
+        file["p"] = np.where(values == -9999, np.float32(9.96921e36), values.astype(np.float32))
+        file["p"].attrs["missing_value"] = np.float32(9.96921e36)
+    data = read_fields(tmp_path / "a.nc", placement="cell")
+    with pytest.raises(ValueError, match=r"'t' holds NaN .* 1 of 3 samples read \(1\)"):
+        data.tensor("t")
+    t, p = (data.tensor(name, dtype=None, allow_nan=True)[:, 0].numpy() for name in ("t", "p"))
+    expected = np.where(values == -9999, np.nan, values)
+    np.testing.assert_allclose(t, 0.01 * expected + 273, rtol=1e-12)
+    np.testing.assert_array_equal(p, expected.astype(np.float32))
+    np.testing.assert_allclose(data["t"].read([2]), 0.01 * values[2:] + 273, rtol=1e-12)
+
+
+def test_attributes_that_are_no_numbers(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["u"] = np.zeros((3, 4, 4))
+        file["u"].attrs["scale_factor"] = "two"
+    with pytest.raises(ValueError, match=r"a\.h5: 'u': the attribute scale_factor of a dataset is 'two'"):
+        read_fields(tmp_path / "a.h5", placement="cell")

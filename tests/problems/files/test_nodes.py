@@ -96,7 +96,9 @@ def test_odd_ends_take_the_callers_word(tmp_path):
     np.testing.assert_allclose(data.domain[0], (0.13 - 0.0355, 0.13 + 0.071 * (N - 0.5)))
 
 
-@pytest.mark.parametrize("bad", [ROWS["cell"][::-1], np.r_[ROWS["cell"][:-1], np.nan], ROWS["cell"][:-1]])
+@pytest.mark.parametrize(
+    "bad", [np.r_[ROWS["cell"][1::-1], ROWS["cell"][2:]], np.r_[ROWS["cell"][:-1], np.nan], ROWS["cell"][:-1]]
+)
 def test_bad_coordinates(tmp_path, bad):
     np.savez(tmp_path / "a.npz", u=np.zeros((3, N, N)), x=bad, y=ROWS["cell"])
     with pytest.raises(ValueError, match=r"a\.npz.*axis x"):
@@ -126,3 +128,50 @@ def test_with_the_domain_every_placement_is_recognised(tmp_path_factory, n, kind
     path = save(tmp_path_factory.mktemp("h") / "a.npz", x, x)
     data = read_fields(path, domain=(lo, lo + length), placement="periodic" if kind == "periodic" else None)
     assert data.placement == (kind, kind)
+
+
+def test_complex_coordinates(tmp_path):
+    with pytest.raises(ValueError, match="coordinates of axis x must be real"):
+        read_fields(save(tmp_path / "a.npz", ROWS["cell"] + 0j, ROWS["cell"]))
+
+
+def test_coordinates_may_decrease(tmp_path):
+    """Latitudes from north to south: centres of cells of [-1, 1], and the same axis read from its other end."""
+    down = -1 + 2 * ROWS["cell"][::-1]
+    np.savez(tmp_path / "a.npz", u=np.zeros((3, N, N)), x=down, y=ROWS["endpoint"])
+    data = read_fields(tmp_path / "a.npz")
+    assert data.placement == ("cell", "endpoint")
+    assert data.domain == ((-1.0, 1.0), (0.0, 1.0))
+    np.testing.assert_array_equal(data.coordinates[0], down)
+    np.savez(tmp_path / "a.npz", u=np.zeros((3, N, N)), x=1 - ROWS["left"], y=ROWS["endpoint"])
+    with pytest.raises(ValueError, match="placement='periodic' or placement='left'"):
+        read_fields(tmp_path / "a.npz")
+    data = read_fields(tmp_path / "a.npz", placement=["left", "endpoint"], domain=[[0, 1], [0, 1]])
+    assert data.domain == ((0.0, 1.0), (0.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    "ends", [(0.0, 1e5), (0.0, 1e-6), (-90.0, 90.0), (0.0, 360.0), (-2.5e-3, 2.5e-3), (100.0, 250.0)]
+)
+@pytest.mark.parametrize("kind", ["endpoint", "cell"])
+def test_ends_are_round_for_the_length_of_the_axis(tmp_path, kind, ends):
+    """Metres of a region, micrometres, degrees: multiples of ½ are all or none of the candidates."""
+    x = ends[0] + (ends[1] - ends[0]) * ROWS[kind]
+    data = read_fields(save(tmp_path / "a.npz", x, x))
+    assert data.placement == (kind, kind)
+    np.testing.assert_allclose(data.domain, [ends, ends], rtol=1e-9)
+
+
+def test_a_placement_that_is_given_goes_before_round_ends(tmp_path):
+    x = 1e5 * ROWS["cell"]
+    assert read_fields(save(tmp_path / "a.npz", x, x), placement="endpoint").placement == ("endpoint", "endpoint")
+
+
+@pytest.mark.parametrize("stated", [3, "cels", ["cell"], ["cell", "cell", "cell"]])
+def test_a_file_that_states_no_placement_there_is(tmp_path, stated):
+    path = save(tmp_path / "a.npz", placement=np.array(stated))
+    if stated == ["cell"]:  # one word in a list is one word
+        assert read_fields(path).placement == ("cell", "cell")
+        return
+    with pytest.raises(ValueError, match=r"a\.npz: the file states the placement .*expected one of endpoint"):
+        read_fields(path)

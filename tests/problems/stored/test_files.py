@@ -129,8 +129,11 @@ def test_bad_files_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"unknown field 'tow'; did you mean 'two'"):
         problem("files", train=path, placement="cell", input="one", output="tow")
     other = save(tmp_path / "b", 17, 3, names=("one", "two")) + ".npz"
+    same = save(tmp_path / "c", 9, 4, names=("one", "two")) + ".npz"
+    with pytest.raises(ValueError, match=r"a\.npz is given for both train and test; leave test= out"):
+        problem("files", train=path, test=path, placement="cell", input="one", output="two")
     with pytest.raises(ValueError, match=r"the test files hold different numbers of samples"):
-        problem("files", train=path, test=[path, other], placement="cell", input="one", output="two")
+        problem("files", train=path, test=[same, other], placement="cell", input="one", output="two")
     p = problem("files", train=path, placement="cell", input="one", output="two")
     with pytest.raises(IndexError, match=r"the files hold 4 train samples, indices 0 … 3; got index 7"):
         p.sample([7], 9)

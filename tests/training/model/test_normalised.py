@@ -24,6 +24,15 @@ def test_deviation_survives_a_large_mean() -> None:
     assert moments(x)[1].item() == pytest.approx(1.0, rel=1e-6)
 
 
+@pytest.mark.parametrize("unit", [1e200, 1e-200])
+def test_deviation_in_units_whose_squares_leave_the_range(unit: float) -> None:
+    """Channel 0 takes −1 and 3 units: μ = 1, σ = 2 units; channel 1 is constant."""
+    x = unit * torch.tensor([[-1.0, 3.0], [5.0, 5.0]], dtype=torch.float64).expand(4, 2, 2)
+    mean, std = moments(x)
+    torch.testing.assert_close(mean / unit, torch.tensor([1.0, 5.0], dtype=torch.float64))
+    torch.testing.assert_close(std, torch.tensor([2.0 * unit, 1.0], dtype=torch.float64))
+
+
 def test_the_model_works_in_the_problems_units() -> None:
     class Square(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

@@ -86,15 +86,33 @@ def show(
         return
     from quadnorm.problems.stored.describe import describe
 
-    options = {key: given[key] for key in ("placement",) if key in given}
-    if "axes" in given:
-        options["dim"] = given["axes"]
-    card = describe(name, **options)
+    card = describe(name, **_reader_options(name, given))
     say(dumps(card.to_json()) if as_json else card)
     if out is not None:
         p = problem("files", train=name, **given)
         count = min(samples, card.samples)
         say(draw(p, out, count, card.resolution if resolution is None else grid(resolution), seed))
+
+
+def _reader_options(path: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of the problem ``files`` that concern one file, as arguments of its reader."""
+    from dataclasses import fields
+
+    from quadnorm._suggest import unknown
+    from quadnorm.problems import problem_class
+    from quadnorm.problems.files import takes
+    from quadnorm.problems.stored.reading import Reading
+
+    known = [f.name for f in fields(problem_class("files")) if f.init and f.name not in ("train", "val", "test")]
+    for name in given:
+        if name not in known:
+            raise ValueError("files: " + unknown("parameter", name, known))
+        if name in ("allow_nan", "skip_nan") and not isinstance(given[name], bool):
+            raise ValueError(f"files: {name} must be true or false, got {given[name]!r}")
+    reading = Reading.of(**{f.name: given[f.name] for f in fields(Reading) if f.name in given})
+    named = [given[name] for name in ("input", "output") if given.get(name) is not None]
+    chosen = {"fields": list(dict.fromkeys(named))} if named and takes(path, "fields") else {}
+    return reading.options(path) | chosen
 
 
 def _is_file(name: str) -> bool:

@@ -14,6 +14,7 @@ from quadnorm.adapt import anchor, extend
 from quadnorm.carry.grids import carry
 from quadnorm.carry.scattered import linear_map
 from quadnorm.lab.studies.study import Way
+from quadnorm.measures.placement import Placements
 from quadnorm.norms.factory import is_norm
 from quadnorm.problems.points import POINTS, PointFields
 from quadnorm.training import TrainConfig
@@ -37,7 +38,7 @@ class Use:
     model: nn.Module
     native: tuple[int, ...]
     shape: tuple[int, ...]
-    placement: str
+    placement: Placements
     restrict: str = "cubic"  # method that takes inputs to the training grid
 
 
@@ -75,7 +76,9 @@ def native_grid(config: TrainConfig) -> Grid:
     return grids[0] if len(grids) == 1 else max(grids, key=lambda n: prod(problem_of(config).shape(n)))
 
 
-def predictor(model: nn.Module, config: TrainConfig, way: Way, shape: tuple[int, ...], placement: str) -> Predictor:
+def predictor(
+    model: nn.Module, config: TrainConfig, way: Way, shape: tuple[int, ...], placement: Placements
+) -> Predictor:
     """A function from inputs to outputs that uses the model at a grid of ``shape`` in the given way."""
     if way.route not in ROUTES:
         raise ValueError(unknown("route", way.route, ROUTES))
@@ -84,12 +87,12 @@ def predictor(model: nn.Module, config: TrainConfig, way: Way, shape: tuple[int,
     return ROUTES[way.route](Use(model, native, shape, placement, restrict), way.option)
 
 
-def native_run(use: Use, ends: str) -> Predictor:
+def native_run(use: Use, ends: Placements) -> Predictor:
     """Run at the training grid and interpolate the output to the test grid; ``ends``: placement of the output."""
     return lambda x: carry(use.model(carry(x, use.native, use.placement, use.restrict)), use.shape, ends)
 
 
-def anchored_in_part(model: nn.Module, native: tuple[int, ...], placement: str, part: str) -> nn.Module:
+def anchored_in_part(model: nn.Module, native: tuple[int, ...], placement: Placements, part: str) -> nn.Module:
     """A copy of the model with its norms, its other spatial sums (``kernels``), or all sums anchored."""
     if part not in PARTS:
         raise ValueError(unknown("part of a model to anchor", part, PARTS))

@@ -55,7 +55,7 @@ def read_fields(path: str | Path, *, layout: str = "auto", **options: Any) -> Fi
     """Read a file by its ending, HDF5 by its content; ``layout`` names one of the readers instead.
 
     Options are passed to the reader: ``placement`` and ``domain`` (if the file does not say where its nodes lie),
-    ``fields``, ``axes``, ``dim``, ``ignore_coordinates``.
+    ``fields``, ``axes``, ``dim``, ``channels``, ``ignore_coordinates``; see :func:`read_hdf5`.
     """
     path = Path(path)
     if layout == "auto":
@@ -63,22 +63,29 @@ def read_fields(path: str | Path, *, layout: str = "auto", **options: Any) -> Fi
     if layout not in _READERS:
         raise ValueError(unknown("layout", layout, _READERS))
     reader: Any = _READERS[layout]
+    known = signature(reader).parameters
+    for name in options:
+        if name not in known:
+            reason = f"files of the layout {layout} state that themselves, or have none; leave it out"
+            raise ValueError(f"{path}: {name}={options[name]!r} cannot be used here: {reason}")
     result: FieldFile = reader(path, **options)
     return result
 
 
-def takes_dim(path: str | Path) -> bool:
-    """Whether the reader of a file asks for the number of spatial axes; the others' layouts say it."""
+def takes(path: str | Path, option: str) -> bool:
+    """Whether the reader of a file has an option, such as ``dim``; the layouts of the others say it."""
     path = Path(path).expanduser()
     layout = _SUFFIXES.get(path.suffix.lower()) or (_hdf5_layout(path) if path.exists() else "")
     reader: Any = _READERS.get(layout)
-    return reader is not None and "dim" in signature(reader).parameters
+    return reader is not None and option in signature(reader).parameters
 
 
 def _hdf5_layout(path: Path) -> str:
-    if path.suffix.lower() not in (".h5", ".hdf5", ".hdf", ".he5"):
-        known = ", ".join([*_SUFFIXES, ".h5", ".hdf5"])
-        raise ValueError(f"{path}: unknown ending {path.suffix!r}; known are {known}, or name one with layout=")
+    if path.is_dir():
+        raise ValueError(f"{path}: a folder; expected a file, or for several resolutions a list of files")
+    if path.suffix.lower() not in (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4"):
+        known = ", ".join([*_SUFFIXES, ".h5", ".hdf5", ".nc"])
+        raise ValueError(f"{path}: unknown ending {path.suffix!r}; known are {known}")
     with opened(path) as file:
         names = set(file)
         grouped = any(n.isdigit() and "data" in file[n] for n in names)

@@ -13,10 +13,12 @@ import numpy as np
 import torch
 
 from quadnorm._memory import require
-from quadnorm.problems.files.assemble import Asked, assemble, default_axes
-from quadnorm.problems.files.hdf5 import choose
-from quadnorm.problems.files.model import SPACE, Field, FieldFile
+from quadnorm.problems.files.assemble import Asked, assemble
+from quadnorm.problems.files.axes import Picker, Request, as_fields, item
+from quadnorm.problems.files.coordinates import FileCoordinates, coordinates_in
+from quadnorm.problems.files.model import FieldFile
 
+_MOST_LEVELS = 16  # of containers in containers
 # torch's reader raises any of these for a damaged file
 _DAMAGE = (RuntimeError, EOFError, OSError, ValueError, LookupError, AssertionError, AttributeError, TypeError)
 
@@ -24,12 +26,16 @@ _DAMAGE = (RuntimeError, EOFError, OSError, ValueError, LookupError, AssertionEr
 def read_npy(
     path: str | Path,
     *,
-    axes: str | None = None,
+    axes: Mapping[str, str] | str | None = None,
     dim: int = 2,
+    channels: str = "auto",
     placement: str | Sequence[str] | None = None,
     domain: Any = None,
 ) -> FieldFile:
-    """One array, memory-mapped: field "data". It never says where its nodes lie."""
+    """One array, memory-mapped: field "data". It never says where its nodes lie.
+
+    ``axes`` are its letters; in a dictionary they may also stand under the file's own name, without its ending.
+    """
     path = _existing(path)
     try:
         data = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -37,25 +43,25 @@ def read_npy(
         raise ValueError(
             f"{path}: not a plain .npy array: damaged, cut short, or with objects in it ({error})"
         ) from error
-    letters = axes or default_axes("data", data.ndim, dim, path)
-    field = Field("data", letters, data.shape, data.__getitem__, path)
-    return assemble(path, "npy", {"data": field}, Asked(placement, domain))
+    letters = axes if axes is None or isinstance(axes, str) else axes.get("data") or axes.get(path.stem)
+    field = as_fields(path, {"data": item(data)}, Request(["data"], letters, dim, channels), FileCoordinates({}))
+    return assemble(path, "npy", field, Asked(placement, domain))
 
 
 def read_npz(
     path: str | Path,
     *,
-    fields: Sequence[str] | None = None,
-    axes: Mapping[str, str] | None = None,
+    fields: Sequence[str] | Picker | None = None,
+    axes: Mapping[str, str] | str | None = None,
     dim: int = 2,
+    channels: str = "auto",
     placement: str | Sequence[str] | None = None,
     domain: Any = None,
     ignore_coordinates: bool = False,
 ) -> FieldFile:
     """Named arrays; arguments as in :func:`quadnorm.problems.files.read_hdf5`.
 
-    1-D members x, y, z are coordinates; a member ``placement`` (text, one word or one for each axis) gives the
-    placement.
+    A member ``placement`` (text, one word or one for each axis) gives the placement.
     """
     path = _existing(path)
     try:
@@ -63,32 +69,35 @@ def read_npz(
             _check_sizes(path, archive)
             members = {name: archive[name] for name in archive.files}
     except (ValueError, TypeError, EOFError, OSError, pickle.UnpicklingError, zipfile.BadZipFile, zlib.error) as error:
+        reason = error if zipfile.is_zipfile(path) else "it is no zip archive"
         raise ValueError(
-            f"{path}: not a plain .npz of arrays: damaged, cut short, or with objects in it ({error})"
+            f"{path}: not a plain .npz of arrays: damaged, cut short, or with objects in it ({reason}); store arrays "
+            "of numbers, all samples of the same shape"
         ) from error
     foreign = [name for name, value in members.items() if not isinstance(value, np.ndarray)]
     if foreign:
         raise ValueError(f"{path}: the member {foreign[0]!r} is not a .npy array; take it out of the archive")
     stated = members.pop("placement", None)
     known = None if stated is None or placement is not None else np.atleast_1d(stated).astype(str).tolist()
-    coordinates = {a: members.pop(a) for a in SPACE if a in members and members[a].ndim == 1}
-    chosen = _fields(path, members, fields, axes, dim)
-    asked = Asked(placement, domain, ignore_coordinates)
-    return assemble(path, "npz", chosen, asked, coordinates, known[0] if known and len(known) == 1 else known)
+    request, asked = Request(fields, axes, dim, channels), Asked(placement, domain, ignore_coordinates)
+    return _assembled(path, "npz", members, request, asked, known[0] if known and len(known) == 1 else known)
 
 
 def read_pt(
     path: str | Path,
     *,
-    fields: Sequence[str] | None = None,
-    axes: Mapping[str, str] | None = None,
+    fields: Sequence[str] | Picker | None = None,
+    axes: Mapping[str, str] | str | None = None,
     dim: int = 2,
+    channels: str = "auto",
     placement: str | Sequence[str] | None = None,
     domain: Any = None,
+    ignore_coordinates: bool = False,
 ) -> FieldFile:
     """A dictionary of tensors, such as neuraloperator's {x, y}; arguments as in ``read_hdf5``.
 
-    Loaded with ``weights_only=True``: a file with anything but tensors and plain containers in it is refused.
+    Tensors in dictionaries inside it are called "train/x"; those of a list or tuple "0", "1", …; a single tensor
+    "data". Loaded with ``weights_only=True``: a file with anything but tensors and plain containers in it is refused.
     """
     path = _existing(path)
     try:
@@ -99,10 +108,16 @@ def read_pt(
         raise ValueError(f"{path}: refused, it holds Python objects besides tensors (they could run code)") from error
     except _DAMAGE as error:
         raise ValueError(f"{path}: not a readable .pt file, damaged or cut short ({error})") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"{path}: expected a dictionary of tensors such as {{x, y}}, got {type(content).__name__}")
-    members = {str(k): _plain(path, str(k), v) for k, v in content.items() if isinstance(v, torch.Tensor)}
-    return assemble(path, "pt", _fields(path, members, fields, axes, dim), Asked(placement, domain))
+    try:
+        members = {name: _plain(name, t) for name, t in _tensors(content).items()}
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    if not members:
+        raise ValueError(
+            f"{path}: expected tensors, best a dictionary of them such as {{x, y}}, got {type(content).__name__}"
+        )
+    request, asked = Request(fields, axes, dim, channels), Asked(placement, domain, ignore_coordinates)
+    return _assembled(path, "pt", members, request, asked)
 
 
 def _check_sizes(path: Path, archive: Any) -> None:
@@ -122,35 +137,46 @@ def _check_sizes(path: Path, archive: Any) -> None:
     require(total, f"{path}: reading its arrays")
 
 
-def _plain(path: Path, name: str, t: torch.Tensor) -> np.ndarray:
+def _tensors(content: Any, name: str = "", depth: int = 0) -> dict[str, torch.Tensor]:
+    """The tensors in containers inside each other, by name.
+
+    >>> list(_tensors({"train": (torch.zeros(1), torch.ones(1)), "note": "text"}))
+    ['train/0', 'train/1']
+    """
+    if depth > _MOST_LEVELS:
+        raise ValueError(f"containers are nested more than {_MOST_LEVELS} levels deep, or in a circle")
+    if isinstance(content, torch.Tensor):
+        return {name or "data": content}
+    if isinstance(content, Mapping):
+        parts = list(content.items())
+    else:
+        parts = list(enumerate(content)) if isinstance(content, (list, tuple)) else []
+    return {n: t for k, v in parts for n, t in _tensors(v, f"{name}/{k}".lstrip("/"), depth + 1).items()}
+
+
+def _plain(name: str, t: torch.Tensor) -> np.ndarray:
     """A tensor as an array, detached from any graph; a ValueError for sparse and other tensors that NumPy lacks."""
     if t.layout != torch.strided or t.is_quantized or t.device.type != "cpu":
-        raise ValueError(
-            f"{path}: {name!r} is a {t.layout} tensor on {t.device.type}; store it dense, with .to_dense()"
-        )
+        raise ValueError(f"{name!r} is a {t.layout} tensor on {t.device.type}; store it dense, with .to_dense()")
     t = t.detach().resolve_conj().resolve_neg()
     return (t.float() if t.dtype == torch.bfloat16 else t).numpy()
 
 
-def _fields(
+def _assembled(
     path: Path,
+    layout: str,
     members: Mapping[str, np.ndarray],
-    wanted: Sequence[str] | None,
-    axes: Mapping[str, str] | None,
-    dim: int,
-) -> dict[str, Field]:
-    named = axes or {}
-    present = [n for n, v in members.items() if wanted or n in named or dim + 1 <= v.ndim <= dim + 2]
-    return {
-        name: Field(
-            name,
-            named.get(name) or default_axes(name, members[name].ndim, dim, path),
-            members[name].shape,
-            members[name].__getitem__,
-            path,
-        )
-        for name in choose(path, wanted, present)
-    }
+    request: Request,
+    asked: Asked,
+    known: str | Sequence[str] | None = None,
+) -> FieldFile:
+    numbers = {name: v for name, v in members.items() if v.dtype.kind in "fiubc" or name in request.named}
+    shapes = {name: v.shape for name, v in numbers.items()}
+    lines = coordinates_in(
+        path, shapes, numbers.__getitem__, request.dim, request.named, ignore=asked.ignore_coordinates
+    )
+    items = {name: item(v) for name, v in numbers.items() if name not in lines.names}
+    return assemble(path, layout, as_fields(path, items, request, lines), asked, lines.values, known)
 
 
 def _existing(path: str | Path) -> Path:

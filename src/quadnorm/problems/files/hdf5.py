@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from quadnorm._memory import require
-from quadnorm._suggest import unknown
-from quadnorm.problems.files.assemble import Asked, assemble, default_axes
-from quadnorm.problems.files.model import SPACE, Field, FieldFile
+from quadnorm.problems.files.assemble import Asked, assemble
+from quadnorm.problems.files.axes import Item, Picker, Request, as_fields
+from quadnorm.problems.files.coordinates import coordinates_in
+from quadnorm.problems.files.model import FieldFile
+from quadnorm.problems.files.packing import unpacked
 
 _MOST_LEVELS = 16  # of groups in groups
 _MOST_ITEMS = 100_000
@@ -87,26 +89,37 @@ def _check_own_storage(path: Path, name: str, data: Any) -> None:
         raise ValueError(f"{path}: the values of {name!r} are in another file, {others[0]!r}, which is not read")
 
 
-def loader(path: Path, key: str, *, reverse: bool = False) -> Callable[[Any], np.ndarray]:
-    """A function that reads samples of one dataset; ``reverse`` for MATLAB, which stores the axes last to first."""
-    return partial(_load, path, key, reverse)
+def loader(path: Path, key: str, axis: int = 0, *, reverse: bool = False) -> Callable[[Any], np.ndarray]:
+    """A function that reads samples of one dataset, which run along ``axis``, and puts that axis first.
+
+    ``reverse`` for MATLAB, which stores the axes last to first.
+    """
+    return partial(_load, path, key, axis, reverse)
 
 
-def _load(path: Path, key: str, reverse: bool, index: Any) -> np.ndarray:
+def _load(path: Path, key: str, axis: int, reverse: bool, index: Any) -> np.ndarray:
     with opened(path) as file:
         data = file[key]
         inverse = None
         if isinstance(index, np.ndarray):  # HDF5 takes indices only in increasing order, each once
             index, inverse = np.unique(index, return_inverse=True)
-        rows = np.arange(data.shape[-1 if reverse else 0])[index].size if data.ndim else 1
-        row = math.prod(data.shape[:-1] if reverse else data.shape[1:])
+        stored = data.ndim - 1 - axis if reverse else axis
+        rows = np.arange(data.shape[stored])[index].size if data.ndim else 1
+        row = math.prod(n for k, n in enumerate(data.shape) if k != stored)
         require(rows * row * data.dtype.itemsize, f"{path}: reading {rows} samples of {key!r}, {data.shape},")
         try:
-            values = np.asarray(data[(..., index)] if reverse else data[index] if data.ndim else data[()])
+            values = np.asarray(data[(*[slice(None)] * stored, index)] if data.ndim else data[()])
         except OSError as error:
             raise OSError(f"{path}: dataset {key!r} cannot be read, the file is damaged ({error})") from error
-        values = values.T if reverse else values
+        values = np.moveaxis(values.T if reverse else values, axis, 0) if data.ndim else values
         return values if inverse is None else values[inverse]
+
+
+def _unpacked_loader(path: Path, key: str, notes: Mapping[str, Any], axis: int) -> Callable[[Any], np.ndarray]:
+    try:
+        return unpacked(loader(path, key, axis), notes)
+    except ValueError as error:
+        raise ValueError(f"{path}: {key!r}: {error}") from None
 
 
 def coordinate(file: Any, key: str) -> np.ndarray:
@@ -149,20 +162,13 @@ def attributes(item: Any) -> dict[str, Any]:
     return {name: text(value) for name, value in item.attrs.items()}
 
 
-def choose(path: Path, wanted: Sequence[str] | None, present: Sequence[str]) -> list[str]:
-    """The wanted names, each of which must be present; all present names if ``wanted`` is None."""
-    for name in wanted or ():
-        if name not in present:
-            raise ValueError(f"{path}: " + unknown("field", name, present))
-    return list(wanted or present)
-
-
 def read_hdf5(
     path: str | Path,
     *,
-    fields: Sequence[str] | None = None,
-    axes: Mapping[str, str] | None = None,
+    fields: Sequence[str] | Picker | None = None,
+    axes: Mapping[str, str] | str | None = None,
     dim: int = 2,
+    channels: str = "auto",
     placement: str | Sequence[str] | None = None,
     domain: Any = None,
     ignore_coordinates: bool = False,
@@ -172,42 +178,33 @@ def read_hdf5(
     Args:
         path: the file.
         fields: names of the datasets, "group/u" inside groups; default every dataset with samples and ``dim`` axes.
-        axes: name → letters of its dimensions, n sample, t time, c channel, x y z space; default "nxy" or "ncxy".
-        dim: number of spatial axes, for fields that ``axes`` does not name.
+        axes: name → letters of its dimensions, n sample, t time, c channel, x y z space; or letters for all datasets
+            with that many dimensions. Default "nxy" or "ncxy".
+        dim: number of spatial axes, if ``axes`` does not say it.
+        channels: ``first``, ``last``, or ``auto``: first, unless the file shows that they are last.
         placement: where the nodes lie, one word or one for each axis. Not needed if the file has an attribute
-            ``placement``, or 1-D datasets x, y, z (or ``x-coordinate``, …) that fit one placement only.
+            ``placement``, or coordinates (:mod:`quadnorm.problems.files.coordinates`) that fit one placement only.
         domain: (lo, hi), or one pair for each axis.
         ignore_coordinates: True if the file's coordinates are wrong; they are then built from placement and domain.
     """
     path = Path(path)
+    request, asked = Request(fields, axes, dim, channels), Asked(placement, domain, ignore_coordinates)
     with opened(path) as file:
         present, notes = datasets(file), attributes(file)
         measured_in = {name: units(file[name]) for name in present}
-        named = _coordinate_names(present, fields or ())
-        coordinates = {letter: coordinate(file, name) for letter, name in named.items()}
-    present = {name: shape for name, shape in present.items() if name not in named.values()}
-    likely = [name for name, shape in present.items() if name in (axes or ()) or dim + 1 <= len(shape) <= dim + 2]
-    chosen = {
-        name: Field(
-            name,
-            (axes or {}).get(name) or default_axes(name, len(present[name]), dim, path),
-            present[name],
-            loader(path, name),
+        packing = {name: attributes(file[name]) for name in present}
+        lines = coordinates_in(
             path,
-            measured_in[name],
+            present,
+            lambda name: np.asarray(file[name][()]),
+            request.dim,
+            request.named,
+            ignore=ignore_coordinates,
         )
-        for name in choose(path, fields, list(present) if fields else likely)
+    items = {
+        name: Item(shape, partial(_unpacked_loader, path, name, packing[name]), measured_in[name])
+        for name, shape in present.items()
+        if name not in lines.names
     }
-    asked = Asked(placement, domain, ignore_coordinates)
-    return assemble(path, "hdf5", chosen, asked, coordinates, notes.get("placement"), attributes=notes)
-
-
-def _coordinate_names(present: Mapping[str, Sequence[int]], fields: Sequence[str]) -> dict[str, str]:
-    """The 1-D datasets with coordinates, by letter of the axis; a dataset that was asked for as a field is not one."""
-    named: dict[str, str] = {}
-    for letter in SPACE:
-        for name in (letter, f"{letter}-coordinate", f"grid/{letter}", f"coordinates/{letter}"):
-            if name in present and len(present[name]) == 1 and name not in fields:
-                named[letter] = name
-                break
-    return named
+    chosen = as_fields(path, items, request, lines)
+    return assemble(path, "hdf5", chosen, asked, lines.values, notes.get("placement"), attributes=notes)

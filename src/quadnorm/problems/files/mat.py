@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from quadnorm._memory import require
-from quadnorm.problems.files.assemble import Asked, assemble, default_axes
-from quadnorm.problems.files.hdf5 import choose, datasets, loader, opened
-from quadnorm.problems.files.model import Field, FieldFile
+from quadnorm.problems.files.assemble import Asked, assemble
+from quadnorm.problems.files.axes import Item, Picker, Request, as_fields
+from quadnorm.problems.files.coordinates import coordinates_in
+from quadnorm.problems.files.hdf5 import datasets, loader, opened
+from quadnorm.problems.files.model import FieldFile
 
 MAT_NODES = "as in the Fourier neural operator's files with these arrays; say placement= if yours differ"
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -28,38 +30,65 @@ _NUMERIC = {"double", "single", "logical", *(f"{u}int{b}" for u in ("", "u") for
 def read_mat(
     path: str | Path,
     *,
-    fields: Sequence[str] | None = None,
-    axes: Mapping[str, str] | None = None,
+    fields: Sequence[str] | Picker | None = None,
+    axes: Mapping[str, str] | str | None = None,
     dim: int = 2,
+    channels: str = "auto",
     placement: str | Sequence[str] | None = None,
     domain: Any = None,
+    ignore_coordinates: bool = False,
 ) -> FieldFile:
     """One .mat file; arguments as in :func:`quadnorm.problems.files.read_hdf5`.
 
     Darcy and Navier–Stokes files of the Fourier neural operator are recognized by their keys; for other files give
-    ``placement``. A version 5 array is read as a whole when its first sample is asked for, and kept in memory.
+    ``placement``, unless they hold coordinates. A version 5 array is read as a whole when its first sample is asked
+    for, and kept in memory.
     """
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file")
     new = _is_hdf5(path)
     present = _variables_73(path) if new else _variables_5(path)
-    known, named, times = None, dict(axes or {}), None
+    items = {
+        name: Item(shape, partial(loader, path, name, reverse=True) if new else partial(_loader_5, path, name))
+        for name, shape in present.items()
+    }
+    if not items:
+        raise ValueError(
+            f"{path}: no arrays of numbers, got {_held_5(path) if not new else 'other data'}; store each field as a "
+            "variable of its own, not in structs or cells"
+        )
+    known, times = None, None
     if {"coeff", "sol"} <= set(present):
         known = "cell"
-    elif {"a", "u", "t"} <= set(present) and len(present["u"]) == 4:
-        known, named = "periodic", {"a": "nxy", "u": "nxyt"} | named
-        times = (loader(path, "t", reverse=True) if new else _loader_5(path, "t"))(slice(None)).reshape(-1)
-    chosen = choose(path, fields, [n for n, shape in present.items() if n in named or len(shape) in (dim + 1, dim + 2)])
-    picked = {}
-    for name in chosen:
-        shape = present[name]
-        letters = named.get(name) or default_axes(name, len(shape), dim, path)
-        picked[name] = Field(
-            name, letters, shape, loader(path, name, reverse=True) if new else _loader_5(path, name), path
-        )
-    asked = Asked(placement, domain)
-    return assemble(path, "mat-7.3" if new else "mat-5", picked, asked, None, None if placement else known, times)
+    elif {"a", "u", "t"} <= set(present) and len(present["u"]) == 4 and not isinstance(axes, str):
+        known, axes = "periodic", {"a": "nxy", "u": "nxyt"} | dict(axes or {})
+        times = _whole(items["t"]).reshape(-1)
+    request, asked = Request(fields, axes, dim, channels), Asked(placement, domain, ignore_coordinates)
+    lines = coordinates_in(
+        path,
+        present,
+        lambda name: _whole(items[name]),
+        request.dim,
+        request.named,
+        vectors=True,
+        ignore=ignore_coordinates,
+    )
+    fields_only = {name: i for name, i in items.items() if name not in lines.names}
+    chosen = as_fields(path, _without_vectors(fields_only, request), request, lines)
+    by_layout = None if placement or lines.values else known  # arrays of these names may lie elsewhere
+    layout = "mat-7.3" if new else "mat-5"
+    return assemble(path, layout, chosen, asked, lines.values, by_layout, times, known_from=MAT_NODES)
+
+
+def _whole(i: Item) -> np.ndarray:
+    return i.along(0)(slice(None))
+
+
+def _without_vectors(items: Mapping[str, Item], request: Request) -> dict[str, Item]:
+    """The arrays without scalars and vectors, which MATLAB stores as matrices, unless there is nothing else."""
+    rest = {n: i for n, i in items.items() if n in request.named or math.prod(i.shape) > max(i.shape, default=1)}
+    return rest or dict(items)
 
 
 def _is_hdf5(path: Path) -> bool:
@@ -77,9 +106,13 @@ def _variables_5(path: Path) -> dict[str, tuple[int, ...]]:
     return {name: tuple(shape) for name, shape, kind in _scipy(path, "whosmat") if kind in _NUMERIC}
 
 
-def _loader_5(path: Path, name: str) -> Any:
+def _held_5(path: Path) -> str:
+    return ", ".join(f"{name} ({kind})" for name, _, kind in _scipy(path, "whosmat")) or "nothing"
+
+
+def _loader_5(path: Path, name: str, axis: int = 0) -> Any:
     whole = cache(partial(_read_5, path, name))
-    return lambda index: whole()[index]
+    return lambda index: np.moveaxis(whole(), axis, 0)[index]
 
 
 def _read_5(path: Path, name: str) -> np.ndarray:

@@ -53,7 +53,7 @@ class Field:
         listed = ", ".join(map(str, which[:8])) + (", …" if which.size > 8 else "")
         raise ValueError(
             f"{self.path}: {self.name!r} holds NaN or infinite values in {which.size} of {len(values)} samples read "
-            f"({listed}); leave these samples out, or pass allow_nan=True"
+            f"({listed}); leave these samples out (a problem does so with skip_nan=true), or pass allow_nan=True"
         )
 
 
@@ -72,6 +72,7 @@ class FieldFile:
     domain: tuple[tuple[float, float], ...]
     times: np.ndarray | None = None
     attributes: Mapping[str, Any] = field_(default_factory=dict)
+    evidence: str = "as declared"  # how it is known where the nodes lie
 
     def __getitem__(self, name: str) -> Field:
         if name not in self.fields:
@@ -88,26 +89,43 @@ class FieldFile:
         counts = [f.shape[0] for f in self.fields.values() if f.axes.startswith("n")]
         return counts[0] if counts else 1
 
+    def channels(self, name: str) -> int:
+        """How many channels :meth:`tensor` gives a field: its components, 1 without an axis of them."""
+        field = self[name]
+        sizes = dict(zip(field.axes, field.shape, strict=True))
+        return sizes.get("c", 1) * sizes.get("d", 1)
+
     def tensor(
         self,
         name: str,
         samples: Iterable[int] | slice | None = None,
         *,
         time: int | None = None,
-        dtype: torch.dtype = torch.float32,
+        dtype: torch.dtype | None = torch.float32,
         allow_nan: bool = False,
     ) -> Tensor:
         """One field as (N, C, *spatial): a missing sample or channel axis has length 1, vectors become channels.
 
-        A field with several time steps needs ``time``, the index of a step.
+        A field with several time steps needs ``time``, the index of a step. ``dtype=None`` keeps the digits of the
+        file: float32 if that holds its numbers exactly, else float64.
         """
         field = self[name]
         values, axes = field.read(samples, allow_nan=allow_nan), field.axes
         if "t" in axes:
             steps = values.shape[axes.index("t")]
             if time is None and steps != 1:
-                raise ValueError(f"{self.path}: {name!r} holds {steps} time steps; say which with time=0…{steps - 1}")
+                raise ValueError(
+                    f"{self.path}: {name!r} holds {steps} time steps; say which with time=0…{steps - 1} (of a problem: "
+                    "input_time=, output_time=)"
+                )
+            if not 0 <= (time or 0) < steps:
+                raise ValueError(f"{self.path}: {name!r} holds time steps 0…{steps - 1}, got time step {time}")
             values, axes = np.take(values, time or 0, axis=axes.index("t")), axes.replace("t", "")
+        elif time is not None:
+            raise ValueError(
+                f"{self.path}: {name!r} has no time axis to take step {time} of; leave the step out, or name the axes "
+                f"of the array, as in axes={{{name}: ntxy}}"
+            )
         for letter in "nc":
             if letter not in axes:
                 values, axes = values[None], letter + axes
@@ -125,6 +143,9 @@ class FieldFile:
                 f"{self.path}: {name!r} holds {values.dtype}, expected real numbers; store real and imaginary parts "
                 f"as two fields"
             )
+        if dtype is None:
+            own = np.float32 if np.result_type(values.dtype, np.float32) == np.float32 else np.float64
+            return torch.from_numpy(np.array(values, dtype=own))
         return torch.from_numpy(np.array(values)).to(dtype)
 
 

@@ -2,8 +2,12 @@
 
 The same coordinates can fit several placements: 0.05, 0.15, …, 0.95 are the cell centres of [0, 1], or endpoint nodes
 of [0.05, 0.95]. So coordinates determine a placement only together with a domain: the caller's, or the only one whose
-ends are multiples of ½ or of π/2. In all other cases the user is asked; nothing is guessed.
+ends are multiples of ½ or of π/2; where these do not decide (kilometres in metres, micrometres, degrees), the only one
+whose ends are multiples of ½·10^k, 10^k the leading digit's place of its length, or of 90. In all other cases the user
+is asked; nothing is guessed.
 """
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -74,22 +78,49 @@ def readings(x: np.ndarray, domain: Domain | None = None) -> dict[str, Domain]:
     >>> sorted(readings(np.array([0.0, 0.25, 0.5, 0.75]), (0.0, 1.0)))
     ['left', 'periodic']
     """
+    return _fitting(x, lambda ends: domain if domain is not None else _round_ends(ends, (0.5, np.pi / 2)))
+
+
+def likely(x: np.ndarray) -> dict[str, Domain]:
+    """Like :func:`readings` without a domain; if that leaves none or several, those with ends that are round for their
+    length, in decimals or in degrees.
+
+    >>> likely(1e5 * np.array([0.125, 0.375, 0.625, 0.875]))
+    {'cell': (0.0, 100000.0)}
+    >>> likely(np.array([-67.5, -22.5, 22.5, 67.5]))
+    {'cell': (-90.0, 90.0)}
+    """
+    plain = readings(x)
+    if len(plain) == 1 or set(plain) == {"periodic", "left"}:
+        return plain
+    h = spacing(x) or 0.0
+    # The ends of two placements differ by half a spacing or more: multiples of a finer unit distinguish nothing.
+    return _fitting(x, lambda e: _round_ends(e, [u for u in (_decimal(e), 90.0) if u >= h])) or plain
+
+
+def _decimal(ends: Domain) -> float:
+    """Half the place of the leading digit of a domain's length: 50 for 100, 0.5 for 1."""
+    return float(0.5 * 10.0 ** np.floor(np.log10((ends[1] - ends[0]) * (1 + 1e-6))))
+
+
+def _fitting(x: np.ndarray, target_of: Callable[[Domain], Domain | None]) -> dict[str, Domain]:
+    """The placements whose domain is, up to rounding, the one that ``target_of`` makes of it."""
     x = np.asarray(x, dtype=np.float64)
     h = spacing(x)
     if h is None:
         return {}
     result: dict[str, Domain] = {}
     for placement, ends in spans(x).items():
-        target = domain if domain is not None else _round_ends(ends)
+        target = target_of(ends)
         if target is not None and max(abs(ends[0] - target[0]), abs(ends[1] - target[1])) <= _SLACK * h:
             result[placement] = target
     return result
 
 
-def _round_ends(ends: Domain) -> Domain | None:
-    """The nearest pair of multiples of ½, or of π/2 where that is nearer."""
+def _round_ends(ends: Domain, units: Sequence[float]) -> Domain | None:
+    """The nearest pair of multiples of one of the units."""
     candidates: list[Domain] = []
-    for unit in (0.5, np.pi / 2):
+    for unit in units:
         lo, hi = (round(end / unit) * unit for end in ends)
         if hi > lo:
             candidates.append((float(lo), float(hi)))

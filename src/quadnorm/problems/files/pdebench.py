@@ -19,7 +19,8 @@ import numpy as np
 
 from quadnorm._memory import require
 from quadnorm.problems.files.assemble import Asked, assemble
-from quadnorm.problems.files.hdf5 import attributes, choose, coordinate, datasets, loader, opened
+from quadnorm.problems.files.axes import Picker, choose
+from quadnorm.problems.files.hdf5 import attributes, coordinate, datasets, loader, opened
 from quadnorm.problems.files.model import SPACE, Field, FieldFile
 
 _FLOW = {"velocity": "ntxyc", "particles": "ntxyc", "force": "nxyc"}
@@ -28,7 +29,7 @@ _FLOW = {"velocity": "ntxyc", "particles": "ntxyc", "force": "nxyc"}
 def read_pdebench(
     path: str | Path,
     *,
-    fields: Sequence[str] | None = None,
+    fields: Sequence[str] | Picker | None = None,
     placement: str | Sequence[str] | None = None,
     domain: Any = None,
     ignore_coordinates: bool = False,

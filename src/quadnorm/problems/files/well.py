@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from quadnorm.problems.files.assemble import Asked, assemble
-from quadnorm.problems.files.hdf5 import attributes, choose, coordinate, loader, opened, units
+from quadnorm.problems.files.axes import Picker, choose
+from quadnorm.problems.files.hdf5 import attributes, coordinate, loader, opened, units
 from quadnorm.problems.files.model import SPACE, Field, FieldFile
 
 _GROUPS = {"t0_fields": "", "t1_fields": "c", "t2_fields": "cd"}
@@ -23,7 +24,7 @@ _GROUPS = {"t0_fields": "", "t1_fields": "c", "t2_fields": "cd"}
 def read_well(
     path: str | Path,
     *,
-    fields: Sequence[str] | None = None,
+    fields: Sequence[str] | Picker | None = None,
     placement: str | Sequence[str] | None = None,
     domain: Any = None,
     ignore_coordinates: bool = False,

@@ -40,6 +40,7 @@ class Cavity(Problem):
     Re of about 300; without convergence an error is raised.
     """
 
+    placement: str = "endpoint"
     reynolds: Annotated[float, Range(0, 1e5, above=True)] = 100.0
     fine: Fine = 257
     tol: Annotated[float, Range(1e-12, 1e-2)] = 1e-10  # rounding lets ψ reach 1e-12

@@ -40,6 +40,7 @@ class Darcy(Problem):
     cell centres, and their solution was interpolated there, so that it is not zero on the outermost nodes.
     """
 
+    placement: str = "endpoint"
     fine: Fine = 421
     modes: Annotated[int, Range(2, 4096)] = 421
     alpha: Annotated[float, Range(1, 20, above=True)] = 2.0

@@ -31,6 +31,7 @@ class Elasticity(Problem):
     Left open by the paper: material, law of the force, which component. Chosen: as above.
     """
 
+    placement: str = "endpoint"
     modes: Modes = 32
     decay: Decay = 2.0
     young: Positive = 1.0

@@ -41,6 +41,7 @@ def forcing_amplitudes(modes: int, decay: float) -> F64:
 class SineProblem(Problem):
     """f → u with û(m,n) = f̂(m,n) / symbol(m,n)."""
 
+    placement: str = "endpoint"
     modes: Modes = 32
     decay: Decay = 2.0
 

@@ -32,6 +32,7 @@ class VarCoeff(Problem):
     Left open by the paper: the field's covariance and scale, the forcing, the fine grid. Chosen: as above.
     """
 
+    placement: str = "endpoint"
     fine: Fine = 257
     modes: Annotated[int, Range(2, 4096)] = 64
     alpha: Annotated[float, Range(1, 20, above=True)] = 3.0  # for values ≤ 1 the field has no point values

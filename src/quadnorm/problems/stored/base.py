@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from quadnorm.carry.grids import carry, nested
+from quadnorm.measures.placement import placements_per_axis
 from quadnorm.problems.base import Array, Problem, Resolution
 
 Reader = Callable[[Sequence[int]], tuple[Array, Array]]
@@ -66,12 +67,15 @@ class StoredProblem(Problem):
 
     def _on_grid(self, instances: Mapping[str, Array], shape: tuple[int, ...]) -> tuple[Array, Array]:
         index = instances["index"]
-        x = np.empty((len(index), len(self.inputs), *shape), np.float32)
-        y = np.empty((len(index), len(self.outputs), *shape), np.float32)
+        rows, parts = [], []
         for name, members in self.splits.items():
-            here = (index >= members.start) & (index < members.stop)
-            if here.any():
-                x[here], y[here] = self._read(name, (index[here] - members.start).tolist(), shape)
+            here = np.flatnonzero((index >= members.start) & (index < members.stop))
+            if here.size:
+                rows.append(here)
+                parts.append(self._read(name, (index[here] - members.start).tolist(), shape))
+        back = np.argsort(np.concatenate(rows), kind="stable")
+        # In the precision of the files; the caller casts, so that float64 files give float64 data if these are wanted.
+        x, y = (np.concatenate(side)[back] if len(side) > 1 else side[0] for side in zip(*parts, strict=True))
         return x, y
 
     def _read(self, name: str, samples: Sequence[int], shape: tuple[int, ...]) -> tuple[Array, Array]:
@@ -79,16 +83,16 @@ class StoredProblem(Problem):
         for store in stores:
             if store.shape == shape:
                 return store.read(samples)
+        names = placements_per_axis(self.placement, self.dim)
         for store in sorted(stores, key=lambda s: s.shape):
-            pairs = zip(shape, store.shape, strict=True)
-            if all(n <= m and nested(self.placement, n, m) for n, m in pairs):
-                x, y = (torch.from_numpy(np.asarray(part, np.float32)) for part in store.read(samples))
+            if all(n <= m and nested(p, n, m) for p, n, m in zip(names, shape, store.shape, strict=True)):
+                x, y = (torch.from_numpy(np.asarray(part)) for part in store.read(samples))
                 return carry(x, shape, self.placement).numpy(), carry(y, shape, self.placement).numpy()
         grids = ", ".join("×".join(map(str, s.shape)) for s in stores)
         raise ValueError(
             f"{self.name}: the {name} samples are stored at {grids}, got {'×'.join(map(str, shape))}; choose one of "
-            f"these, or a grid whose {self.placement} nodes are among theirs, or have them interpolated from one of "
-            "these (quadnorm eval RUN --samples bicubic --source GRID)"
+            f"these, or a grid whose {' and '.join(dict.fromkeys(names))} nodes are among theirs, or have them "
+            "interpolated from one of these (quadnorm eval RUN --samples bicubic --source GRID)"
         )
 
     def dataset_many(

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from quadnorm._text import html_table
-from quadnorm.problems.files import Field, FieldFile, read_fields
-from quadnorm.problems.files.mat import MAT_NODES
-from quadnorm.problems.files.nodes import PLACEMENTS
+from quadnorm.measures.placement import PLACEMENTS
+from quadnorm.problems.files import Field, FieldFile, read_fields, takes
+from quadnorm.problems.files.axes import AXES
 
 SOME = 64  # samples that the ranges are taken from
-AXES = {"n": "sample", "t": "time", "c": "channel", "d": "component", "x": "x", "y": "y", "z": "z"}
 
 
 @dataclass(frozen=True)
@@ -79,15 +78,33 @@ def _opened(path: Path, options: dict[str, Any]) -> tuple[FieldFile, str]:
     except ValueError as silent:
         if options.get("placement") is not None:
             raise
+        assumed: dict[str, Any] = {"placement": "left"}
+        if takes(path, "ignore_coordinates") and "does not say where" in str(silent):
+            assumed["ignore_coordinates"] = True  # there may be coordinates of another axis
         try:
-            file = read_fields(path, **options, placement="left")
+            file = read_fields(path, **{**options, **assumed})
         except ValueError:
             raise silent from None
-        names = "|".join(name for name in PLACEMENTS if name != "coordinates")
-        return file, f"not stated in the file; say so with -p placement={names}"
-    found = MAT_NODES if file.layout.startswith("mat") else "by the coordinates in the file"
-    how = "as declared" if options.get("placement") else found
-    return file, f"{', '.join(dict.fromkeys(file.placement))}, {how}"
+        if "does not say where" not in str(silent):  # the coordinates in the file allow more than one reading
+            return file, str(silent).removeprefix(f"{path}: ").replace("pass placement=", "say -p placement=")
+        return file, f"not stated in the file; say so with -p placement={'|'.join(PLACEMENTS)}{_per_axis(file)}"
+    return file, f"{_each(file.placement)}, {file.evidence}{_domain(file)}"
+
+
+def _per_axis(file: FieldFile) -> str:
+    return ", or one for each axis: [cell,periodic]" if len(file.resolution) > 1 else ""
+
+
+def _each(names: tuple[str, ...]) -> str:
+    """One word if all axes have the same."""
+    return names[0] if len(set(names)) == 1 else ", ".join(names)
+
+
+def _domain(file: FieldFile) -> str:
+    """The extent of the axes, if it is not that of the unit cube."""
+    if all(ends == (0.0, 1.0) for ends in file.domain):
+        return ""
+    return "; domain " + " × ".join(f"[{lo:.6g}, {hi:.6g}]" for lo, hi in file.domain)
 
 
 def _row(field: Field) -> tuple[str, str, str, str]:

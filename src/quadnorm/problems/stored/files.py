@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 
-from quadnorm._suggest import unknown
-from quadnorm.carry.gridcheck import GridCheck, check_grid
 from quadnorm.measures import PLACEMENTS
+from quadnorm.measures.placement import Placements, as_placements
 from quadnorm.problems.base import Array
-from quadnorm.problems.files import FieldFile, read_fields, takes_dim
-from quadnorm.problems.files.mat import MAT_NODES
 from quadnorm.problems.stored.base import Store, StoredProblem
-
-# Usual pairs of names: (input field, output field).
-PAIRS = (("x", "y"), ("a", "u"), ("coeff", "sol"), ("input", "output"), ("inputs", "targets"), ("nu", "tensor"))
+from quadnorm.problems.stored.checks import check_sets
+from quadnorm.problems.stored.placing import SETS, compared, stated_placement
+from quadnorm.problems.stored.reading import Axes, Reading
+from quadnorm.problems.stored.source import SOME, Source, Wanted, open_source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,49 +35,88 @@ class Files(StoredProblem):
     Solver: none. Cost: reading.
     Left open by the paper: everything.
 
-    ``input_time`` and ``output_time`` choose a step of fields with a time axis; ``axes`` is the number of spatial axes;
-    ``input_units`` and ``output_units`` are printed on the card if the files state no units.
+    ``input_time`` and ``output_time`` choose a step of fields with a time axis; ``input_units`` and ``output_units``
+    are printed on the card if the files state no units. ``axes`` is the number of spatial axes, or the letters of an
+    array's axes (nxyc: sample, x, y, channel), or letters for each field; ``channels`` is first or last. ``placement``
+    and ``domain`` hold for all axes, or are lists with one entry for each; ``ignore_coordinates`` is for files whose
+    coordinates are wrong. Samples with NaN or infinite values are an error; ``skip_nan`` leaves them out,
+    ``allow_nan`` gives them as they are.
     """
 
     train: str | Sequence[str] = ()
     val: str | Sequence[str] = ()
     test: str | Sequence[str] = ()
-    placement: str = "auto"
+    placement: Placements | list[str] = "auto"  # type: ignore[assignment]
     input: str | None = None
     output: str | None = None
     input_time: int | None = None
     output_time: int | None = None
-    axes: int = 2
+    axes: Axes = 2
     input_units: str = ""
     output_units: str = ""
+    channels: str = "auto"
+    domain: Sequence[Any] | None = None
+    ignore_coordinates: bool = False
+    allow_nan: bool = False
+    skip_nan: bool = False
 
     views: ClassVar[tuple[str, ...]] = ("input_units", "output_units")
     name: ClassVar[str] = "files"
     placements: ClassVar[tuple[str, ...]] = ("auto", *PLACEMENTS)
     smallest: ClassVar[int] = 1
     _evidence: str = field(default="", init=False, repr=False, compare=False)
+    _kept: dict[str, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("train", "val", "test"):
-            given = getattr(self, name)
-            object.__setattr__(self, name, (given,) if isinstance(given, str) else tuple(given))
+        for name in SETS:
+            object.__setattr__(self, name, _entries(name, getattr(self, name)))
+        self._check_choices()
         if not self.train:
             raise ValueError(f"{self.name}: no file to train on; give train=, such as train=data64.npz")
-        placement, evidence = self.placement, "as declared"
-        if placement == "auto":
-            placement, evidence = self._find_placement()
+        placement, evidence = self._reading().placement, "as declared"
+        if placement is None:
+            placement, evidence = stated_placement(self._sources)
+        object.__setattr__(self, "placement", placement)
+        sets = {name: self._sources(name) for name in SETS}  # opens the files, so that their errors are raised now
+        placement = as_placements(placement, len(sets["train"][0].shape))
         object.__setattr__(self, "placement", placement)
         object.__setattr__(self, "_evidence", evidence)
-        self.sets()  # opens the files, so that their errors are raised now
-        self._check_channels()
-        if evidence == "as declared" and placement in PLACEMENTS:
-            self._compare(placement)
+        check_sets(sets, self._reading().letters)
+        if self.skip_nan:
+            object.__setattr__(self, "_kept", {name: self._complete(name) for name in SETS if getattr(self, name)})
+        if evidence == "as declared":
+            compared(self._sources, placement, self._kept)
+
+    def _check_placement(self) -> None:
+        self._reading()  # checks all that concerns reading
+
+    def _check_choices(self) -> None:
+        for name in ("input", "output"):
+            given = getattr(self, name)
+            if isinstance(given, int) and not isinstance(given, bool):  # tensors of a tuple are called 0 and 1
+                object.__setattr__(self, name, str(given))
+            elif given is not None and not isinstance(given, str):
+                raise ValueError(f"{self.name}: {name} must be the name of a field, got {given!r}")
+        for name in ("input_time", "output_time"):
+            step = getattr(self, name)
+            if step is not None and (isinstance(step, bool) or not isinstance(step, int) or step < 0):
+                raise ValueError(f"{self.name}: {name} must be the index of a time step, 0, 1, …; got {step!r}")
+        if self.allow_nan and self.skip_nan:
+            raise ValueError(f"{self.name}: allow_nan and skip_nan were both given; choose one")
+
+    def _reading(self, placement: Placements | None = None) -> Reading:
+        try:
+            return Reading.of(
+                placement or self.placement, self.domain, self.axes, self.channels, self.ignore_coordinates
+            )
+        except ValueError as error:
+            raise ValueError(f"{self.name}: {error}") from None
 
     @property
     def dim(self) -> int:  # type: ignore[override]
         """Number of spatial axes."""
-        return self.axes
+        return len(self._sources("train")[0].shape)
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -95,164 +130,67 @@ class Files(StoredProblem):
 
     def _channels(self, side: int) -> tuple[str, ...]:
         source = self._sources("train")[0]
-        name, shape = source.names[side], source.sample(side, [0]).shape
-        return (name,) if shape[1] == 1 else tuple(f"{name}[{k}]" for k in range(shape[1]))
+        name, count = source.names[side], source.channels(side)
+        return (name,) if count == 1 else tuple(f"{name}[{k}]" for k in range(count))
 
     def sets(self) -> Mapping[str, Sequence[Store]]:
         """The stores of each set that was given."""
-        sets = {}
-        for name in ("train", "val", "test"):
-            sources = self._sources(name)
-            counts = {source.label: source.count for source in sources}
-            if len(set(counts.values())) > 1:
-                listed = ", ".join(f"{label} {count}" for label, count in counts.items())
-                raise ValueError(f"{self.name}: the {name} files hold different numbers of samples: {listed}")
-            if sources:
-                sets[name] = [Store(s.label, s.count, s.shape, s.read) for s in sources]
-        return sets
+        return {name: [self._store(name, s) for s in self._sources(name)] for name in SETS if getattr(self, name)}
 
-    def _check_channels(self) -> None:
-        first, *others = (s for name in ("train", "val", "test") for s in self._sources(name))
-        for side, what in enumerate(("input", "output")):
-            there = first.sample(side, [0]).shape[1]
-            for other in others:
-                here = other.sample(side, [0]).shape[1]
-                if here != there:
-                    raise ValueError(
-                        f"{self.name}: {other.label} has {here} channels of {what} ({other.names[side]}), "
-                        f"{first.label} has {there} ({first.names[side]}); a model has one number of them"
-                    )
+    def _store(self, name: str, source: Source) -> Store:
+        kept = self._kept.get(name)
+        if kept is None:
+            return Store(source.label, source.count, source.shape, source.read)
+        return Store(source.label, len(kept), source.shape, lambda samples: source.read(kept[samples]))
 
-    def _sources(self, name: str) -> list[_Source]:
-        return [self._source(entry) for entry in getattr(self, name)]
+    def _complete(self, name: str) -> Array:
+        """Indices of the samples of a set that are finite at all its resolutions."""
+        kept = np.flatnonzero(np.logical_and.reduce([s.complete() for s in self._sources(name)]))
+        if not kept.size:
+            raise ValueError(f"{self.name}: every sample of the {name} files holds NaN or infinite values")
+        return kept
 
-    def _source(self, entry: str, placement: str | None = None) -> _Source:
-        declared = placement or (None if self.placement == "auto" else self.placement)
-        parts = [str(entry)] if Path(entry).expanduser().exists() else str(entry).split("+")
-        if len(parts) > 2:
-            raise ValueError(f"{self.name}: {entry!r} joins {len(parts)} files; expected inputs+outputs, or one file")
-        stamps = tuple(Path(part).stat().st_mtime_ns for part in parts if Path(part).exists())
-        files = tuple(_opened(part, declared, self.axes, stamps) for part in parts)
-        names = self._names(files, str(entry))
-        source = _Source(str(entry), files, names, (self.input_time, self.output_time))
-        if files[0].resolution != files[-1].resolution or len(files[0]) != len(files[-1]):
-            raise ValueError(
-                f"{self.name}: {entry}: inputs are {len(files[0])} samples at {files[0].resolution}, outputs "
-                f"{len(files[-1])} at {files[-1].resolution}; they cannot be paired"
-            )
-        return source
+    def check_tests(self) -> None:
+        """Raise a ValueError if test samples hold NaN: training would not notice, and the run could not be tested."""
+        if self.skip_nan:
+            return
+        for source in self._sources("test"):
+            bad = np.flatnonzero(~source.complete())
+            if bad.size:
+                listed = ", ".join(map(str, bad[:5])) + (", …" if bad.size > 5 else "")
+                raise ValueError(
+                    f"{source.label}: {bad.size} of {source.count} test samples hold NaN or infinite values "
+                    f"({listed}); leave them out of the file, or have them left out: problem.params.skip_nan=true"
+                )
 
-    def _names(self, files: tuple[FieldFile, ...], entry: str) -> tuple[str, str]:
-        names = [*files[0].fields], [*files[-1].fields]
-        if len(files) == 2 and not (self.input or self.output) and all(len(n) == 1 for n in names):
-            return names[0][0], names[1][0]
-        for wanted, there in ((self.input, names[0]), (self.output, names[1])):
-            if wanted is not None and wanted not in there:
-                raise ValueError(f"{entry}: " + unknown("field", wanted, there))
-        for usual in PAIRS:
-            a, b = self.input or usual[0], self.output or usual[1]
-            if a in names[0] and b in names[1] and (a != b or len(files) == 2):
-                return a, b
-        raise ValueError(
-            f"{entry}: it is not clear which field is the input and which the output, got {', '.join(names[0])}; "
-            "say so with input=NAME and output=NAME"
-        )
-
-    def _find_placement(self) -> tuple[str, str]:
-        """The placement stated in the files, or found by comparing two resolutions of the same instances."""
-        try:
-            stated = {p for name in ("train", "val", "test") for s in self._sources(name) for p in s.placement}
-        except ValueError as silent:
-            return self._compared(silent)
-        if len(stated) == 1 and next(iter(stated)) in PLACEMENTS:
-            return stated.pop(), _evidence([s for name in ("train", "val", "test") for s in self._sources(name)])
-        raise ValueError(
-            f"{self.name}: the files state the placements {', '.join(sorted(stated))}; expected one of "
-            f"{', '.join(PLACEMENTS)} for all axes and files; say placement= if you know better"
-        )
-
-    def _compared(self, silent: ValueError) -> tuple[str, str]:
-        found = self._compare()
-        if found is None:
-            raise silent
-        check, how = found
-        if check.sure and len(set(check.placement)) == 1:
-            return check.placement[0], how
-        raise ValueError(f"{self.name}: {check}; say where the nodes lie with placement={'|'.join(PLACEMENTS)}")
-
-    def _compare(self, declared: str | None = None) -> tuple[GridCheck, str] | None:
-        """Two resolutions of the same instances compared, if there are two; warns if they contradict ``declared``."""
-        for name in ("test", "val", "train"):
-            sources = sorted((self._source(e, declared or "left") for e in getattr(self, name)), key=lambda s: s.shape)
-            if len(sources) < 2 or sources[0].count != sources[-1].count:
-                continue
-            some = range(min(16, sources[0].count))
-            coarse, fine = (torch.from_numpy(s.sample(1, some)) for s in (sources[0], sources[-1]))
-            coarser = all(4 <= a < b for a, b in zip(sources[0].shape, sources[-1].shape, strict=True))
-            if coarse.shape == fine.shape or (declared and not coarser):
-                continue
-            check = check_grid(coarse, fine, declared, dim=self.axes)
-            return check, f"by comparing {sources[0].label} with {sources[-1].label}"
-        return None
+    def _sources(self, name: str, placement: Placements | None = None) -> list[Source]:
+        wanted = Wanted((self.input, self.output), (self.input_time, self.output_time), self.allow_nan)
+        return [open_source(entry, self._reading(placement), wanted) for entry in getattr(self, name)]
 
     def card(self) -> str:
         """The data card, with the files, their numbers of samples, grids and ranges of values."""
-        lines = [super().card(), "", f"Placement: {self.placement}, {self._evidence}."]
-        for name in ("train", "val", "test"):
+        where = self.placement if isinstance(self.placement, str) else ", ".join(self.placement)
+        lines = [super().card(), "", f"Placement: {where}, {self._evidence}."]
+        for name in SETS:
             for s in self._sources(name):
-                some = range(min(64, s.count))
-                spans = []
-                for side, declared in enumerate((self.input_units, self.output_units)):
-                    v, units = s.sample(side, some), declared or s.units(side)
-                    spans.append(f"{s.names[side]} {np.min(v):.4g} … {np.max(v):.4g} {units}".rstrip())
+                kept = self._kept.get(name, np.arange(s.count))
+                some = kept[:SOME]
+                units = [self.input_units or s.units(0), self.output_units or s.units(1)]
+                spans = [f"{s.names[side]} {_span(s.sample(side, some))} {units[side]}".rstrip() for side in (0, 1)]
+                left_out = f" ({s.count - len(kept)} with NaN left out)" if self.skip_nan else ""
                 grid = "×".join(map(str, s.shape))
-                lines.append(f"{name}: {s.label}, {s.count} samples at {grid}; first {len(some)}: {', '.join(spans)}")
+                count = f"{len(kept)} samples{left_out} at {grid}"
+                lines.append(f"{name}: {s.label}, {count}; first {len(some)}: {', '.join(spans)}")
         return "\n".join(lines)
 
 
-def _evidence(sources: Sequence[_Source]) -> str:
-    """How the files state where their nodes lie."""
-    if all(file.layout.startswith("mat") for s in sources for file in s.files):
-        return MAT_NODES
-    return "by the coordinates in the files"
+def _entries(name: str, given: Any) -> tuple[str, ...]:
+    each = [given] if isinstance(given, (str, os.PathLike)) else given
+    if not isinstance(each, (list, tuple)) or any(not isinstance(e, (str, os.PathLike)) or not str(e) for e in each):
+        raise ValueError(f"files: {name} must be a file, or a list of files, as in [a64.npz, a128.npz]; got {given!r}")
+    return tuple(map(str, each))
 
 
-@dataclass(frozen=True)
-class _Source:
-    """An input and an output field, of one file or of two."""
-
-    label: str
-    files: tuple[FieldFile, ...]
-    names: tuple[str, str]
-    times: tuple[int | None, int | None]
-
-    @property
-    def count(self) -> int:
-        return len(self.files[0])
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.files[0].resolution
-
-    @property
-    def placement(self) -> tuple[str, ...]:
-        return self.files[0].placement
-
-    def sample(self, side: int, samples: Sequence[int]) -> Array:
-        """Input (side 0) or output (side 1) of some samples: (B, C, *shape) in float32."""
-        file = self.files[-side]
-        return file.tensor(self.names[side], samples, time=self.times[side]).numpy()
-
-    def units(self, side: int) -> str:
-        """The units of the input (side 0) or the output (side 1) as the file states them; empty if it states none."""
-        return self.files[-side][self.names[side]].units
-
-    def read(self, samples: Sequence[int]) -> tuple[Array, Array]:
-        return self.sample(0, samples), self.sample(1, samples)
-
-
-@lru_cache(maxsize=16)
-def _opened(path: str, placement: str | None, dim: int, _stamps: tuple[int, ...]) -> FieldFile:
-    options: dict[str, Any] = {} if placement is None else {"placement": placement}
-    options |= {"dim": dim} if takes_dim(path) else {}
-    return read_fields(Path(path).expanduser(), **options)
+def _span(values: Array) -> str:
+    finite = values[np.isfinite(values)]
+    return f"{finite.min():.4g} … {finite.max():.4g}" if finite.size else "no finite value"

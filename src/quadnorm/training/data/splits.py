@@ -47,9 +47,15 @@ def _samples(given: SamplesConfig, sets: Mapping[str, range], name: str) -> Samp
     if counts.get("train", 1) > left:
         lacking = " and ".join(f"{counts[s]} for the {s} set" for s in ("val", "test") if s not in sets)
         share = f", of which {lacking} are taken (there is no file for it)" if kept else ""
+        # Without a number that was asked for, one training sample is the least.
+        wanted = (
+            f"samples.train is {counts['train']}, but" if "train" in counts else "at least 1 sample must train, and"
+        )
         raise ValueError(
-            f"{name}: samples.train is {counts.get('train', 1)}, but the train files hold {len(train)} samples{share}; "
-            f"at most {max(left, 0)} are left: ask for fewer samples (samples.train, samples.val, samples.test)"
+            f"{name}: {wanted} the train files hold {len(train)} samples{share}; "
+            f"at most {max(left, 0)} are left: "
+            + ("give files for them (problem.params.val, problem.params.test), or " if kept else "")
+            + "ask for fewer samples (samples.train, samples.val, samples.test)"
         )
     counts.setdefault("train", left)
     val = sets["val"] if "val" in sets else train[len(train) - counts["val"] :]
@@ -62,6 +68,10 @@ def _grids(given: ResolutionsConfig, stores: Mapping[str, Any]) -> ResolutionsCo
     values = given.model_dump(exclude_unset=True)
     if "train" not in values:
         values["train"] = [_grid(stores["train"][0].shape)]
+    if values.get("val") is None and "val" in stores:
+        there = [_grid(s.shape) for s in stores["val"]]
+        if not set(values["train"]) <= set(there):  # else the default, the training grids
+            values["val"] = there
     if values.get("test") is None:
         values["test"] = [_grid(s.shape) for s in stores["test"]] if "test" in stores else values["train"]
     return ResolutionsConfig(**values)

@@ -80,6 +80,11 @@ def samples(
             if len(bad):
                 raise ValueError(
                     f"{p.name}: {len(bad)} of {len(values)} {split} samples hold NaN or infinite values in {side} at "
-                    f"{grid}, the first is sample {indices[int(bad[0])]}"
+                    f"{grid}, the first is sample {indices[int(bad[0])]}{_advice(p)}"
                 )
     return dict(zip(grids, pairs, strict=True))
+
+
+def _advice(p: Problem) -> str:
+    """What to do about samples with missing values, if the problem can leave them out."""
+    return "; leave such samples out with problem.params.skip_nan=true" if hasattr(p, "skip_nan") else ""

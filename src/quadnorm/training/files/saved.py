@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -142,37 +142,46 @@ def find_checkpoint(where: str | os.PathLike[str], which: str = "best") -> Path:
     return file
 
 
-def load_model(where: str | os.PathLike[str], which: str = "best") -> tuple[nn.Module, TrainConfig]:
+def load_model(
+    where: str | os.PathLike[str], which: str = "best", *, as_trained: bool = False
+) -> tuple[nn.Module, TrainConfig]:
     """A trained model with its normalisers, in evaluation mode, and the config it was trained with.
 
-    ``where`` is a run's folder or a checkpoint file; a file of :func:`save_anchored` gives an anchored model. Nothing
-    in the file is executed.
+    ``where`` is a run's folder or a checkpoint file; a file of :func:`save_anchored` gives an anchored model, or, with
+    ``as_trained``, the model that was anchored. Nothing in the file is executed.
     """
     saved = Saved(find_checkpoint(where, which))
     model: nn.Module = saved.model().eval()
     anchored = saved.info.get("anchored")
-    if anchored is not None:
+    if anchored is not None and not as_trained:
         from quadnorm.adapt import anchor
 
         try:
-            model = anchor(model, anchored["resolution"], anchored["placement"])
+            # force: whether anchoring helps was checked, or overruled, when the file was written
+            model = anchor(model, anchored["resolution"], anchored["placement"], force=True)
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedError(saved.path, f"it cannot be anchored as it says ({error})") from None
     return model, saved.config
+
+
+def is_anchored(where: str | os.PathLike[str], which: str = "best") -> bool:
+    """Whether a checkpoint is a file of :func:`save_anchored`."""
+    return "anchored" in read_checkpoint(find_checkpoint(where, which))[1]
 
 
 def save_anchored(
     where: str | os.PathLike[str],
     out: str | os.PathLike[str],
     resolution: int | tuple[int, ...],
-    placement: str | None = None,
+    placement: str | Sequence[str] | None = None,
     which: str = "best",
     force: bool = False,
 ) -> nn.Module:
     """Write a trained model as a checkpoint that is loaded anchored to its training grid; returns the anchored model.
 
     The weights stay the same; the file also stores the grid to anchor to. ``placement``: default that of the problem. A
-    grid that the model was not trained on is refused unless ``force``: the outputs on the training grid would change.
+    grid that the model was not trained on is refused unless ``force``: the outputs on the training grid would change;
+    and so is a model whose drift on a smooth input grows.
     """
     from quadnorm.adapt import anchor
 
@@ -191,7 +200,7 @@ def save_anchored(
         raise ValueError(
             f"{saved.path} was trained at {trained}, not at {resolution}; anchor it to its training grid, or use force"
         )
-    anchored = anchor(saved.model().eval(), resolution, placement)
+    anchored = anchor(saved.model().eval(), resolution, placement, force=force)
     tensors = {k: v for k, v in saved.tensors.items() if k.startswith("model.")}
     write_checkpoint(Path(out), tensors, {**saved.info, "anchored": {"resolution": resolution, "placement": placement}})
     return anchored

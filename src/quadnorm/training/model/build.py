@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from quadnorm._memory import require
 from quadnorm._suggest import unknown
+from quadnorm.measures.placement import Placements
 from quadnorm.problems import Problem
 from quadnorm.problems.points import POINTS
 from quadnorm.training.config import TrainConfig
@@ -25,7 +26,11 @@ class Sizes:
     in_channels: int
     out_channels: int
     dim: int
-    placement: str
+    placement: Placements
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.placement, str):  # JSON has lists only
+            object.__setattr__(self, "placement", tuple(self.placement))
 
     @classmethod
     def of(cls, p: Problem) -> Sizes:

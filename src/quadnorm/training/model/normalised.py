@@ -54,14 +54,29 @@ def moments(values: Tensor) -> tuple[Tensor, Tensor]:
 
     For a constant channel σ is set to 1, so that the channel is normalised to 0.
     """
-    if values.numel() > LARGE:
-        mean, std = _moments_of_many(values)
-    else:
-        rows = values.transpose(0, 1).flatten(1)  # (C, B·N)
-        mean = torch.stack([row.double().mean() for row in rows])
-        std = torch.stack([(row.double() - m).square().mean().sqrt() for row, m in zip(rows, mean, strict=True)])
+    scale = _far(values)
+    mean, std = _moments(values if scale is None else values / _channels(scale, values))
+    if scale is not None:
+        mean, std = mean * scale, std * scale
     # Rounding leaves a constant channel a σ of about 1e-7·|μ| in float32; dividing by it would amplify noise.
     return mean, torch.where(std > 1e-6 * mean.abs(), std, torch.ones_like(std))
+
+
+def _moments(values: Tensor) -> tuple[Tensor, Tensor]:
+    if values.numel() > LARGE:
+        return _moments_of_many(values)
+    rows = values.transpose(0, 1).flatten(1)  # (C, B·N)
+    mean = torch.stack([row.double().mean() for row in rows])
+    return mean, torch.stack([(row.double() - m).square().mean().sqrt() for row, m in zip(rows, mean, strict=True)])
+
+
+def _far(values: Tensor) -> Tensor | None:
+    """A power of 2 for each channel of float64 values whose squares leave the number format's range; None mostly."""
+    if values.dtype != torch.float64 or not values.numel():
+        return None
+    largest = values.abs().amax((0, *range(2, values.ndim)))
+    far = ((largest > 1e150) | (largest < 1e-150)) & (largest > 0) & largest.isfinite()
+    return torch.exp2(torch.where(far, largest, 1.0).log2().round()) if bool(far.any()) else None
 
 
 def _moments_of_many(values: Tensor) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,7 @@ from quadnorm.adapt.anchoring.summing.model import AnchoredCalls
 from quadnorm.adapt.anchoring.torch_modules import SpatialMean
 from quadnorm.adapt.auditing.audit import audit
 from quadnorm.adapt.auditing.report import Audit
-from quadnorm.adapt.calls.plan import CannotFollowError
+from quadnorm.adapt.calls.errors import CannotFollowError
 from quadnorm.adapt.convert import Conversion, convert
 from quadnorm.adapt.extending.extend import extend
 from quadnorm.adapt.extending.extended import Extended

@@ -11,7 +11,7 @@ from torch import nn
 
 from quadnorm.adapt.anchoring.trace import guess_dimension
 from quadnorm.measures.base import Shape
-from quadnorm.measures.placement import placements_per_axis
+from quadnorm.measures.placement import Placements, placements_per_axis
 
 
 def check_module(model: nn.Module, verb: str) -> None:
@@ -19,7 +19,7 @@ def check_module(model: nn.Module, verb: str) -> None:
     if isinstance(model, torch.jit.ScriptModule):
         raise TypeError(
             f"cannot {verb} a scripted model: TorchScript has compiled its modules away; {verb} the Python "
-            "model, then script or export it"
+            "model, then script or export it, or use quadnorm.at_native, which runs a scripted model as it is"
         )
     if not isinstance(model, nn.Module):
         raise TypeError(f"{verb} needs an nn.Module, got {model!r}")
@@ -49,8 +49,19 @@ def copied(model: nn.Module, share: bool = False) -> nn.Module:
 
 def own_placement(model: nn.Module, d: int) -> tuple[str, ...] | None:
     """What the model says of where its samples lie."""
-    names = {str(m.placement) for m in model.modules() if isinstance(getattr(m, "placement", None), str)}
+    names = set(_named(model))
     return placements_per_axis(names.pop(), d) if len(names) == 1 else None
+
+
+def _named(model: nn.Module) -> dict[Placements, str]:
+    """The placements that modules state, each with the name of one such module."""
+    stated = ((getattr(m, "placement", None), name) for name, m in model.named_modules())
+    return {where: name for where, name in stated if _is_placement(where)}
+
+
+def _is_placement(value: Any) -> bool:
+    """Whether an attribute ``placement`` is a name or one name per axis; other libraries may call anything so."""
+    return isinstance(value, str) or (isinstance(value, tuple) and all(isinstance(v, str) for v in value))
 
 
 def model_grid(
@@ -86,7 +97,7 @@ def _resolution(model: nn.Module, resolution: int | Sequence[int]) -> Shape:
 
 
 def _placements(model: nn.Module, placement: str | Sequence[str] | None, d: int) -> tuple[str, ...]:
-    own = {m.placement: n for n, m in model.named_modules() if isinstance(getattr(m, "placement", None), str)}
+    own = _named(model)
     if placement is None:
         if len(own) > 1:
             raise ValueError(
@@ -95,7 +106,7 @@ def _placements(model: nn.Module, placement: str | Sequence[str] | None, d: int)
         return placements_per_axis(next(iter(own)) if own else "endpoint", d)
     names = placements_per_axis(placement, d)
     for own_placement in own:
-        if set(names) != {own_placement}:
+        if names != placements_per_axis(own_placement, d):
             raise ValueError(
                 f"placement={placement!r}, but the model says that its samples are {own_placement!r}"
                 f" ({own[own_placement] or type(model).__name__}.placement); one of the two is wrong"

@@ -12,7 +12,7 @@ from quadnorm.adapt.calls.examples import layout_of_model
 from quadnorm.adapt.calls.trees import mapped
 from quadnorm.adapt.calls.watch import looked_at
 from quadnorm.adapt.extending.inputs import check_layout, grid_of_inputs, regridded
-from quadnorm.adapt.models import check_module, model_grid
+from quadnorm.adapt.models import model_grid
 from quadnorm.carry.grids import carry
 from quadnorm.carry.lines import METHODS
 from quadnorm.carry.scattered import AtNativePoints
@@ -64,7 +64,8 @@ def at_native(
     >>> torch.equal(wrapped(x)[..., ::2, ::2], model(x[..., ::2, ::2]))
     True
     """
-    check_module(model, "run")
+    if not isinstance(model, nn.Module):  # scripted, compiled and wrapped models are run as they are
+        raise TypeError(f"at_native needs an nn.Module, got {model!r}")
     if isinstance(resolution, Tensor):
         return AtNativePoints(model, resolution, weights, queries)
     for name, given in (("weights", weights), ("queries", queries)):

@@ -112,7 +112,7 @@ def test_encoder_layers_do_not_go_around_the_attention():
     assert result.leaks[0].fixed == pytest.approx(result.totals["anchored"][-1])
 
 
-def test_tokens_that_are_not_the_samples_are_left():
+def test_tokens_that_are_not_the_samples_need_nothing():
     class Latent(nn.Module):
         """Cross-attention to three learned tokens: no sum over space."""
 
@@ -126,7 +126,8 @@ def test_tokens_that_are_not_the_samples_are_left():
             return self.attention(q, self.tokens, self.tokens)[0]
 
     report = anchor(Latent(), (9, 9), example=torch.randn(1, 8, 9, 9)).anchor_report
-    assert "3 of them in training, which are not the 81 samples" in report["attention"].why
+    assert report["attention"].action == "unchanged"
+    assert "as many on every grid" in report["attention"].why
     with pytest.raises(ValueError, match="pass example="):
         anchor(nn.ModuleList([nn.GroupNorm(1, 8), nn.MultiheadAttention(8, 2)]), (9, 9))
 

@@ -32,7 +32,7 @@ def test_modules_that_cannot_be_anchored_are_listed():
         nn.AdaptiveAvgPool2d(2),
         nn.AdaptiveMaxPool2d(1),
     )
-    report = anchor(model, (16, 16)).anchor_report
+    report = anchor(model, (16, 16), force=True).anchor_report  # how far each way drifts depends on the draw
     reasons = {e.name: e.why for e in report.left}
     assert list(reasons) == ["0", "2", "3", "4", "5", "6", "7"]
     assert "kernel of 3×3 samples" in reasons["0"]

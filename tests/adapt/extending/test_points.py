@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import quadnorm as qn
-from quadnorm.adapt.calls.plan import CannotFollowError
+from quadnorm.adapt.calls.errors import CannotFollowError
 from quadnorm.measures.placement import PLACEMENTS
 from quadnorm.operators import FNO, GalerkinTransformer, Transolver
 from quadnorm.training.model import Normalised

@@ -102,7 +102,7 @@ def anchor(
         if measured.worse and not force:
             raise ValueError(
                 f"anchoring makes this model worse: {measured}. quadnorm.{measured.take.split(',')[0]} does not; "
-                f"force=True anchors all the same\n{report}"
+                f"force=True (--force) anchors all the same\n{report}"
             )
     if check is not None:
         report.notes.append(f"placement, from the data: {check}" + (f"; {tie(names)}" if tie(names) else ""))
@@ -126,7 +126,8 @@ def _require_sums(report: AnchorReport) -> None:
         raise ValueError(
             "found no spatial sum that could be anchored in the model"
             + (f"; these were left as they are:\n{others}" if others else "")
-            + "\nteach your own modules with register_anchor"
+            + "".join(f"\n{note}" for note in report.notes)
+            + "\nteach your own modules with register_anchor; quadnorm.extend or quadnorm.at_native may serve"
         )
 
 

@@ -12,8 +12,9 @@ from torch import nn
 from quadnorm.adapt.anchoring.rows import grid_argument
 from quadnorm.adapt.anchoring.trace import scratch
 from quadnorm.adapt.calls.drift import at_training_nodes, relative_gap
+from quadnorm.adapt.calls.errors import CannotFollowError
 from quadnorm.adapt.calls.examples import Probe
-from quadnorm.adapt.calls.plan import CannotFollowError, refinements
+from quadnorm.adapt.calls.runs import refinements
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.adapt.extending.extended import Extended
 from quadnorm.measures.base import Shape
@@ -27,6 +28,7 @@ class Drifts:
     native: Shape
     ways: dict[str, float]
     refused: str = ""  # why the model cannot be extended
+    rounding: float = 1e-6  # a difference that the outputs' dtype does not tell
 
     @property
     def take(self) -> str:
@@ -40,7 +42,7 @@ class Drifts:
     def worse(self) -> bool:
         """Whether anchoring makes it worse."""
         before, after = self.ways.get("as it is", float("nan")), self.ways.get("anchor", float("nan"))
-        return after > 1.02 * before + 1e-6
+        return after > 1.02 * before + self.rounding
 
     def __str__(self) -> str:
         grids = " to ".join("×".join(map(str, g)) for g in (self.native, self.shape))
@@ -98,4 +100,5 @@ def drifts(model: nn.Module, anchored: nn.Module | None, probe: Probe) -> Drifts
     if not refused:
         ways["extend"] = extension
     ways["at_native"] = 0.0
-    return Drifts(shape, probe.resolution, ways, refused)
+    dtype = next((t.dtype for t in tensors(native) if t.is_floating_point()), torch.float32)
+    return Drifts(shape, probe.resolution, ways, refused, max(1e-6, 4 * torch.finfo(dtype).eps))

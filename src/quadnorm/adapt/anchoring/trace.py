@@ -13,8 +13,10 @@ from torch.overrides import TorchFunctionMode
 
 from quadnorm.adapt.anchoring.calls import why_it_depends
 from quadnorm.adapt.calls.contractions import PRODUCTS
+from quadnorm.adapt.calls.live import uncompiled
 from quadnorm.adapt.calls.names import canonical
 from quadnorm.adapt.calls.trees import tensors
+from quadnorm.adapt.calls.watch import advice_on_gradients
 from quadnorm.measures.base import Shape
 
 WEIGHTED = {*PRODUCTS.split(), *(f"conv{t}{d}d" for t in ("", "_transpose") for d in (1, 2, 3)), "bilinear"}
@@ -42,7 +44,7 @@ def scratch(model: nn.Module) -> nn.Module:
 
 def call(model: nn.Module, example: Example) -> Any:
     """Run on a tensor, a tuple of arguments or a dict of keyword arguments; no gradients, random numbers left alone."""
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), uncompiled(), advice_on_gradients():
         if isinstance(example, Tensor):
             return model(example)
         return model(**example) if isinstance(example, Mapping) else model(*example)

@@ -12,13 +12,23 @@ from quadnorm.adapt.anchoring.by_calls import by_calls
 from quadnorm.adapt.anchoring.examine import examined
 from quadnorm.adapt.anchoring.trace import scratch
 from quadnorm.adapt.auditing.commute import Restriction, run
-from quadnorm.adapt.auditing.experiments import ROUNDING, Resolution, errors, intervene, orders, spacing, totals
+from quadnorm.adapt.auditing.experiments import (
+    ROUNDING,
+    Resolution,
+    check_runs,
+    errors,
+    intervene,
+    orders,
+    spacing,
+    totals,
+)
 from quadnorm.adapt.auditing.layout import ChannelsFirst, channels_first, inside, layout_of_inputs
 from quadnorm.adapt.auditing.report import Audit
 from quadnorm.adapt.auditing.rows import add_calls, evaluates, module_rows
 from quadnorm.adapt.auditing.traits import between, traits
+from quadnorm.adapt.calls.errors import CannotFollowError
 from quadnorm.adapt.calls.examples import Probe
-from quadnorm.adapt.calls.plan import CannotFollowError
+from quadnorm.adapt.extending.extend import compared
 from quadnorm.adapt.extending.extended import Extended
 from quadnorm.adapt.models import check_module, model_grid, own_placement
 from quadnorm.adapt.placing import seen_placement, settled_placement
@@ -39,11 +49,12 @@ def audit(
 ) -> Audit:
     r"""Run a model on the same continuous input at several grids and tell what depends on the grid.
 
-    For every module, with R the restriction to the training grid:
+    Modules are compared between the training grid and the finest of the others, or the coarsest where none is finer.
+    For every module, with x on the finer of the two and R the restriction to the coarser:
 
-    - *introduced*: ‖R M x − M R x‖ / ‖R M x‖ at the finest grid. Zero for whatever acts on single samples; everything
-      else is the module's own doing.
-    - *cumulative*: how far its output is from the training grid's run, its input's deviation included.
+    - *introduced*: ‖R M x − M R x‖ / ‖R M x‖. Zero for whatever acts on single samples; everything else is the
+      module's own doing.
+    - *cumulative*: how far its output is from the other grid's run, its input's deviation included.
     - *order*: p in h^p, from what it introduces between successive grids. Sums that count samples have p = 1 on
       endpoint-inclusive grids.
     - *alone*: the model's discrepancy if everything but this module is anchored; *fixed*: if only this module is. These
@@ -55,10 +66,11 @@ def audit(
             shows in the axis that has the same length at all resolutions. With targets the
             audit measures the error of the model as it is, anchored, extended, and run at the training grid, and
             recommends one. It also says which way such data favours as a rule: :class:`Audit`'s ``traits``.
-        resolutions: the training resolution first, then others, best nested in it; three or more give orders.
+        resolutions: the training resolution first, then others, finer or coarser, best such that one of two grids
+            contains the other; three or more give orders.
         placement: where samples lie, as for :func:`quadnorm.anchor`. The data's own evidence is checked against it.
         restrict: how the input goes to the training grid for the run there; see :func:`quadnorm.at_native`.
-        interventions: whether to make the experiments, two runs at the finest grid for each module that can be
+        interventions: whether to make the experiments, two runs at the compared grid for each module that can be
             anchored.
 
     Returns:
@@ -82,27 +94,31 @@ def audit(
     sizes, names = model_grid(model, grids[0], placement)
     check = seen_placement(list(inputs.values()))
     names = settled_placement(check, placement, len(sizes), own_placement(model, len(sizes))) or names
-    native, finest = next(iter(inputs.values())), inputs[_finest(inputs)]
+    far = grids.index(compared_with(grids[0], grids))
+    native, other = (list(inputs.values())[k] for k in (0, far))
+    fine, coarse = (other, native) if grids[far] == _finer(grids[0], grids[far]) else (native, other)
     trial = scratch(model)
-    reference = run(trial, native).outputs
-    gaps = run(trial, finest, Restriction(tuple(finest.shape[2:]), sizes, names), reference)
+    check_runs(trial, inputs.values())
+    reference = run(trial, coarse).outputs
+    gaps = run(trial, fine, Restriction(tuple(fine.shape[2:]), tuple(coarse.shape[2:]), names), reference)
     slopes = orders(trial, list(inputs.values()), grids, names, gaps.introduced)
     fixed, report = _try_anchor(model, sizes, names, native)
     rows = module_rows(model, gaps.introduced, gaps.cumulative, slopes, report)
-    extended = _try_extend(trial, sizes, names, native)
-    if extended is not None:
-        add_calls(rows, extended, report, finest)
-    by_way = {"as it is": totals(trial, inputs.values(), sizes, names)}
-    # One more experiment: the same input without what lies between the training grid's samples.
-    smooth, detail = between(finest, sizes, names)
+    on_coarse = _try_extend(trial, tuple(coarse.shape[2:]), names, coarse)
+    if on_coarse is not None:
+        add_calls(rows, on_coarse, report, fine)
+    extended = _try_extend(trial, sizes, names, native, verify=True)
+    by_way = {"as it is": totals(trial, inputs.values(), names)}
+    # One more experiment: the same input without what lies between the coarser grid's samples.
+    smooth, detail = between(fine, tuple(coarse.shape[2:]), names)
     smoothed = None
     if extended is not None and evaluates(rows):
-        by_way["extended"] = totals(extended, inputs.values(), sizes, names)
+        by_way["extended"] = totals(extended, inputs.values(), names)
     if fixed is not None:
-        by_way["anchored"] = totals(scratch(fixed), inputs.values(), sizes, names)
-        smoothed = totals(scratch(fixed), [native, smooth], sizes, names)[1]
+        by_way["anchored"] = totals(scratch(fixed), inputs.values(), names)
+        smoothed = totals(scratch(fixed), [coarse, smooth], names)[1]
         if interventions:
-            intervene(rows, model, report, sizes, names, native, finest)
+            intervene(rows, model, report, sizes, names, native, other)
     if last:
         rows, report = inside(rows, report)
     return Audit(
@@ -112,9 +128,10 @@ def audit(
         totals=by_way,
         errors=errors(trial, fixed, extended, sizes, names, restrict, inputs, targets) if targets else {},
         left=report.left,
-        floor=ROUNDING.get(finest.dtype, 1e-2),
+        floor=ROUNDING.get(native.dtype, 1e-2),
         grid=check,
-        traits=traits(detail, targets.get(_finest(inputs)), grids, sizes, names),
+        traits=traits(detail, list(targets.values())[far] if targets else None, grids, sizes, names),
+        compared=far,
         placements=names,
         smoothed=smoothed,
     )
@@ -166,8 +183,19 @@ def _square(n: Resolution) -> int:
     return n * n if isinstance(n, int) else prod(n) if len(n) > 1 else 0
 
 
-def _finest(inputs: dict[Resolution, Tensor]) -> Resolution:
-    return max(inputs, key=lambda n: inputs[n].shape[2:].numel())
+def compared_with(native: Shape, grids: Sequence[Shape]) -> Shape:
+    """The grid whose run is compared with the training grid's: the finest, or the coarsest where none is finer.
+
+    >>> compared_with((33,), [(33,), (65,), (17,)]), compared_with((65,), [(65,), (33,), (17,)])
+    ((65,), (17,))
+    """
+    others = [g for g in grids if g != native]
+    finest = max(others, key=prod)
+    return finest if prod(finest) > prod(native) else min(others, key=prod)
+
+
+def _finer(a: Shape, b: Shape) -> Shape:
+    return a if prod(a) >= prod(b) else b
 
 
 def _label(n: Resolution) -> str:
@@ -182,10 +210,16 @@ def _try_anchor(
     return (fixed if report.changed else None), report
 
 
-def _try_extend(model: nn.Module, sizes: Shape, names: tuple[str, ...], x: Tensor) -> Extended | None:
+def _try_extend(
+    model: nn.Module, sizes: Shape, names: tuple[str, ...], x: Tensor, verify: bool = False
+) -> Extended | None:
+    """The extended model; None where its calls cannot be followed, or with ``verify`` where it is not the model at the
+    training nodes."""
     extended = Extended(model, sizes, names, "first", "cubic")
     try:
-        extended.plan((x,), {})
+        plan = extended.plan((x,), {})
+        if verify:
+            compared(extended, plan, Probe(((x,), {}), "first", sizes, names, "the training input"))
     except CannotFollowError:
         return None
     return extended

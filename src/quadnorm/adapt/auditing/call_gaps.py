@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod, sqrt
+from math import isfinite, prod, sqrt
 from typing import Any
 
 from torch import Tensor, nn
@@ -11,11 +11,13 @@ from quadnorm.adapt.calls.contractions import PRODUCTS
 from quadnorm.adapt.calls.drift import relative_gap
 from quadnorm.adapt.calls.forms import Forms
 from quadnorm.adapt.calls.plan import CallPlan
+from quadnorm.adapt.calls.transforms import unhidden
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.adapt.calls.watch import TENSOR, counted, only_looking
 from quadnorm.adapt.extending import waves
 from quadnorm.adapt.extending.listing import what_becomes
 from quadnorm.adapt.extending.modes import Aligned, run_under
+from quadnorm.adapt.extending.products import sums_over_samples
 from quadnorm.adapt.extending.steps import Step
 from quadnorm.measures.base import Shape
 
@@ -33,33 +35,50 @@ class _Compare(Aligned):
             return result
         call = self.next_call(name)
         step = Step(call, func, args, kwargs, self.nodes, result=result)
-        if call.over and what_becomes(step) is not None and not (name in PRODUCTS and not call.lost):
+        pairs = name in PRODUCTS and not sums_over_samples(step)  # scores: no sum over samples is taken yet
+        if call.over and what_becomes(step) is not None and not pairs:
             try:
                 gap = self._gap(step)
             except (RuntimeError, ValueError, TypeError, IndexError, KeyError):
                 return result  # it cannot be made on the other grid alone
-            key = (call.where, name.removeprefix("quadnorm."))
-            self.gaps[key] = max(self.gaps.get(key, 0.0), gap)
+            if gap is not None:
+                key = (call.where, name.removeprefix("quadnorm."))
+                self.gaps[key] = max(self.gaps.get(key, 0.0), gap)
         return result
 
-    def _gap(self, step: Step) -> float:
+    def _gap(self, step: Step) -> float | None:
+        """How far the call on the training grid's samples is from its own result there; None if that is not told by
+        the shapes."""
         call = step.call
         given = iter(
-            self._native(t, f, step) for t, f in zip(tensors((step.args, step.kwargs)), call.given, strict=True)
+            self._native(t, f, step, shape)
+            for t, f, shape in zip(tensors((step.args, step.kwargs)), call.given, call.shapes, strict=True)
         )
-        native = step.func(*_filled(call.args, given), **_filled(call.kwargs, given))
-        pairs = zip(tensors(step.result), call.returned, strict=True)
-        return relative_gap([self._native(t, f, step, result=True) for t, f in pairs], tensors(native))
+        native = [unhidden(t) for t in tensors(step.func(*_filled(call.args, given), **_filled(call.kwargs, given)))]
+        results = zip(tensors(step.result), call.returned, strict=True)
+        coarse = [
+            unhidden(self._native(t, f, step, tuple(n.shape[n.ndim - t.ndim :]), result=True))
+            for (t, f), n in zip(results, native, strict=True)
+        ]
+        gap = relative_gap(coarse, native)
+        return gap if isfinite(gap) else None
 
-    def _native(self, t: Tensor, forms: Forms, step: Step, result: bool = False) -> Tensor:
-        """A tensor on the training grid: samples restricted, waves cut off and scaled."""
+    def _native(self, t: Tensor, forms: Forms, step: Step, shape: Shape, result: bool = False) -> Tensor:
+        """A tensor on the training grid, where it has ``shape``: samples restricted, waves cut off and scaled."""
         forward = step.call.name in waves.FORWARD.split()
         inverse = step.call.name in waves.INVERSE.split()
+        spectrum: list[int] = []
         if (forward and result) or (inverse and not result and t.is_complex()):
-            return self._spectrum(t, step, inverse)
+            spectrum = waves.transformed(step)
+            t = self._spectrum(t, step, inverse)
         for dim, f in enumerate(forms):
+            if dim in spectrum:
+                continue
             if f.on_grid and t.shape[dim] == self.nodes.size(f):
                 t = self.nodes.restrict(t, dim, f)
+            elif len(f.axes) == 1 and t.shape[dim] != shape[dim] and not t.is_complex():
+                # A grid of its own, such as every second sample: its nodes are taken to be of the same kind.
+                t = self.nodes.on_own_grid(t, dim, f.axes[0], shape[dim])
         return t
 
     def _spectrum(self, t: Tensor, step: Step, inverse: bool) -> Tensor:

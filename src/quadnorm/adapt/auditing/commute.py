@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from quadnorm.adapt.calls.transforms import unhidden
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.carry.grids import carry
 from quadnorm.measures.base import Shape
@@ -85,9 +86,9 @@ def run(
             return
         name = names[module]
         if restriction is None:
-            gaps.outputs.setdefault(name, output)
+            gaps.outputs.setdefault(name, unhidden(output))
             return
-        coarse = restriction.field(output)
+        coarse = unhidden(restriction.field(output))
         if reference is not None and name in reference and reference[name].shape == coarse.shape:
             gaps.cumulative.setdefault(name, relative(coarse, reference[name]))
         inputs, options = restriction(args), restriction(kwargs)
@@ -96,6 +97,7 @@ def run(
         busy[0] = True
         try:
             again = _first(module.forward(*inputs, **options))
+            again = None if again is None else unhidden(again)
         except Exception:  # the module is anybody's: it cannot run on the other grid alone
             return
         finally:

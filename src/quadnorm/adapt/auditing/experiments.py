@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from quadnorm.adapt.anchoring.examine import anchored_parts
 from quadnorm.adapt.anchoring.trace import scratch
 from quadnorm.adapt.auditing.commute import Restriction, relative, run
 from quadnorm.adapt.auditing.rows import AuditRow
+from quadnorm.adapt.calls.trees import tensors
 from quadnorm.adapt.extending.extended import Extended
 from quadnorm.adapt.native import AtNative
 from quadnorm.adapt.report import AnchorReport
@@ -48,14 +50,42 @@ def orders(
     return fitted
 
 
-def totals(model: nn.Module, inputs: Iterable[Tensor], sizes: Shape, names: tuple[str, ...]) -> list[float]:
-    """Discrepancy of the output at each grid from that at the training grid, on the training grid's nodes."""
+def check_runs(model: nn.Module, inputs: Iterable[Tensor]) -> None:
+    """Raise if the model does not run at one of the grids, or returns nothing that could be compared."""
+    for x in inputs:
+        grid = "×".join(map(str, x.shape[2:]))
+        try:
+            with torch.no_grad():
+                y = model(x)
+        except Exception as error:  # whatever the model's own code makes of another grid
+            why = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise ValueError(
+                f"the model does not run at {grid} ({why}), and an audit compares its own runs on several grids; "
+                "quadnorm.extend takes models with fields of their training grid's size, quadnorm.at_native any model"
+            ) from error
+        if not tensors(y):
+            raise TypeError(f"an audit needs a model that returns tensors, got {type(y).__name__}")
+
+
+def discrepancy(output: Any, native: Any, names: tuple[str, ...]) -> float:
+    """How far an output is from the training grid's, the worst of its tensors: fields at the nodes of the coarser of
+    their grids along each axis, other tensors as they are."""
+    worst = 0.0
+    for y, y0 in zip(tensors(output), tensors(native), strict=True):
+        a, b = y, y0
+        if a.shape != b.shape and a.ndim == b.ndim == len(names) + 2:
+            common = tuple(map(min, a.shape[2:], b.shape[2:]))
+            a, b = (t if tuple(t.shape[2:]) == common else carry(t, common, names) for t in (a, b))
+        if a.shape == b.shape and (b.is_floating_point() or b.is_complex()):
+            worst = max(worst, relative(a, b))
+    return worst
+
+
+def totals(model: nn.Module, inputs: Iterable[Tensor], names: tuple[str, ...]) -> list[float]:
+    """Discrepancy of the output at each grid from that at the first."""
     with torch.no_grad():
         outputs = [model(x) for x in inputs]
-    if any(not isinstance(y, Tensor) for y in outputs):
-        raise TypeError(f"an audit needs a model that returns one tensor, got {type(outputs[0]).__name__}")
-    on_grid = [carry(y, sizes, names) if y.shape[2:] != outputs[0].shape[2:] else y for y in outputs]
-    return [relative(y, on_grid[0]) for y in on_grid]
+    return [discrepancy(y, outputs[0], names) for y in outputs]
 
 
 def intervene(
@@ -70,15 +100,15 @@ def intervene(
     """Fill in ``alone`` and ``fixed`` of every row that can be anchored."""
     units = {e.name for e in report.changed if not e.kind.startswith("call ")}
 
-    def discrepancy(only: set[str]) -> float:
+    def with_anchored(only: set[str]) -> float:
         partly_anchored = scratch(anchored_parts(model, sizes, names, x0, only))
         with torch.no_grad():
-            return relative(carry(partly_anchored(x), sizes, names), partly_anchored(x0))
+            return discrepancy(partly_anchored(x), partly_anchored(x0), names)
 
     for row in rows:
         if row.name in units:
-            row.alone = discrepancy(units - {row.name})
-            row.fixed = discrepancy({row.name})
+            row.alone = with_anchored(units - {row.name})
+            row.fixed = with_anchored({row.name})
 
 
 def errors(
@@ -92,6 +122,13 @@ def errors(
     targets: Mapping[Resolution, Tensor],
 ) -> dict[str, list[float]]:
     """Mean relative L² error over the batch, per way and resolution."""
+    with torch.no_grad():
+        first = model(next(iter(inputs.values())))
+    if not isinstance(first, Tensor):
+        raise TypeError(
+            f"make_input gave targets, and errors need a model that returns one tensor, got {type(first).__name__}; "
+            "give inputs alone, or wrap the model to return the field that the targets are for"
+        )
     ways: dict[str, nn.Module] = {"as it is": model}
     if fixed is not None:
         ways["anchor"] = scratch(fixed)

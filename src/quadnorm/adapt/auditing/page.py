@@ -32,7 +32,8 @@ def figure(audit: Audit) -> Any:
         axes.legend()
     leaks = audit.leaks[:12][::-1]
     right.barh([r.name or "(model)" for r in leaks], [100 * (r.introduced or 0) for r in leaks])
-    right.set(xlabel="% introduced at the finest grid", title="by module")
+    there = audit.resolutions[audit.compared]
+    right.set(xlabel=f"% introduced between {audit.resolutions[0]} and {there}", title="by module")
     return fig
 
 

@@ -34,7 +34,8 @@ class Audit:
     ``rows``: every module that was seen; ``leaks``: those that matter, the worst first. ``totals``: the model's
     discrepancy from its training grid at each resolution, as it is and anchored. ``errors``: mean relative L²
     errors, if there were targets. ``left``: what could not be anchored. ``traits``: what in the data decides between
-    the ways. ``smoothed``: the anchored model's discrepancy at the finest grid for an input without fine scales.
+    the ways. ``smoothed``: the anchored model's discrepancy for an input without fine scales. ``compared``: the index
+    of the resolution whose run is compared with the training grid's: the finest, or the coarsest if none is finer.
     """
 
     resolutions: list[str]
@@ -48,6 +49,7 @@ class Audit:
     grid: GridCheck | None = None
     smoothed: float | None = None
     placements: tuple[str, ...] = ()
+    compared: int = -1
 
     @property
     def leaks(self) -> list[AuditRow]:
@@ -59,25 +61,20 @@ class Audit:
 
     def _sums_itself(self, row: AuditRow) -> bool:
         """Whether a container has a sum of its own: leaving only it as trained makes a difference."""
-        return row.alone is not None and row.alone > 1.05 * self.totals["anchored"][self.finest] + self.floor
-
-    @property
-    def finest(self) -> int:
-        """Index of the finest resolution."""
-        return min(range(len(self.spacings)), key=self.spacings.__getitem__)
+        return row.alone is not None and row.alone > 1.05 * self.totals["anchored"][self.compared] + self.floor
 
     @property
     def rest(self) -> str:
         """What anchoring does not remove, and why."""
-        if "anchored" not in self.totals or self.totals["anchored"][self.finest] <= self.floor:
+        if "anchored" not in self.totals or self.totals["anchored"][self.compared] <= self.floor:
             return ""
-        total, p = self.totals["anchored"][self.finest], self.order["anchored"]
+        total, p = self.totals["anchored"][self.compared], self.order["anchored"]
         remainder = f"anchored, {total:.3%} remain" + ("" if p is None else f", of order {p:.1f}")
         if self.smoothed is not None and self.smoothed < total / 2:
             return f"{remainder}, but {self.smoothed:.3%} for an input without fine scales: aliasing of the input"
-        if p is not None and p > 1.7:
+        left = ", ".join(dict.fromkeys(e.name or "(model)" for e in self.left))
+        if p is not None and (p > 1.7 if not left else 1.7 < p < 2.3):
             return f"{remainder}: what sums that are exact to O(h²) leave"
-        left = ", ".join(e.name or "(model)" for e in self.left)
         return f"{remainder}: " + (f"the modules left ({left})" if left else "aliasing of the activations")
 
     @property
@@ -110,7 +107,7 @@ class Audit:
 
     @property
     def detail(self) -> float:
-        """The share of the finest input that the training grid cannot hold."""
+        """The share of the input on the finer of the two compared grids that the coarser cannot hold."""
         return self.traits.detail
 
     @property
@@ -131,6 +128,9 @@ class Audit:
             return f"{choice}: nothing in the model can be anchored"
         a, b = max(raw), max(self.totals["anchored"])
         change = f"the discrepancy from the training grid falls from {a:.2%} to {b:.2%}"
+        c = max(self.totals.get("extended", [a]))
+        if not self.traits.finer and c < b:  # a coarser grid holds no detail that anchoring could use
+            return f"extend: the discrepancy from the training grid falls from {a:.2%} to {c:.2%}; anchored to {b:.2%}"
         choice = "anchor" if b < a / 2 else "extend" if "extended" in self.totals else "at_native"
         return f"{choice}: anchored, {change}; give targets to compare errors"
 
@@ -165,20 +165,20 @@ class Audit:
 
     def __str__(self) -> str:
         body = [r.cells() for r in self.leaks]
-        parts = [self._headline()]
-        if self.finest == 0:
-            nothing = "modules are compared on grids finer than the first one, and there is none: add one"
-        else:
-            nothing = "no module introduces more than rounding"
-        parts.append(table(HEAD, body) if body else nothing)
-        parts += [LEGEND] if body else []
+        parts, there = [self._headline()], self.resolutions[self.compared]
+        parts.append(table(HEAD, body) if body else self._nothing)
+        parts += [f"  rows compare {self.resolutions[0]} with {there}", LEGEND] if body else []
         if self.errors:
             parts.append("\nerror against the targets\n" + table(["", *self.resolutions], self._error_rows()))
         parts += [self.rest] if self.rest else []
         parts += [f"left: {e.name or '(model)'} ({e.kind}): {e.why}" for e in self.left]
         if self.grid is not None:
             parts.append(f"data: {self.grid}")
-        parts.append(f"input: {self.detail:.2%} of the finest input lies between the training grid's samples")
+        parts.append(
+            f"input: {self.detail:.2%} of the finest input lies between the training grid's samples"
+            if self.traits.finer
+            else f"input: {self.detail:.2%} of the training grid's input lies between the samples at {there}"
+        )
         if self.traits.target_detail is not None:
             parts.append(
                 f"target: {self.traits.target_detail:.2%} of the finest target does, which at_native cannot give"
@@ -198,6 +198,16 @@ class Audit:
         return (
             f"<pre>{html.escape(self._headline())}</pre>{modules}{errors}"
             f"<p>recommended: {html.escape(self.recommendation)}</p>"
+        )
+
+    @property
+    def _nothing(self) -> str:
+        """What stands in place of an empty table."""
+        if max(self.totals["as it is"]) <= 10 * self.floor:
+            return "no module introduces more than rounding"
+        return (
+            "the output depends on the grid, but no module or call could be compared alone with its run on the other "
+            "grid; what is left below causes it"
         )
 
     @property

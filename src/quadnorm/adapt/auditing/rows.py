@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from quadnorm.adapt.auditing.call_gaps import call_gaps
 from quadnorm.adapt.calls.table import KINDS
 from quadnorm.adapt.extending.extended import Extended
-from quadnorm.adapt.report import AnchorReport
+from quadnorm.adapt.report import AnchorReport, Entry
 
 HEAD = ("module", "kind", "introduced", "cumulative", "order", "alone", "fixed", "cause", "remedy")
 
@@ -72,7 +72,7 @@ def module_rows(
     report: AnchorReport,
 ) -> list[AuditRow]:
     """A row for each module that was measured or that the report names."""
-    entries = {e.name: e for e in report if not e.kind.startswith("call ")}
+    entries = {e.name: e for e in report if not _inside(e)}
     rows = []
     for name, module in model.named_modules():
         if name not in introduced and name not in entries:
@@ -94,13 +94,19 @@ def module_rows(
     return rows
 
 
+def _inside(entry: Entry) -> bool:
+    """Whether a line is about something inside a module, and not about the module."""
+    return entry.kind == "value" or entry.kind.startswith("call ")
+
+
 def add_calls(rows: list[AuditRow], extended: Extended, report: AnchorReport, x: Tensor) -> None:
     """A row for each function that mixes samples outside of modules that have a row as such."""
-    known = frozenset(e.name for e in report if not e.kind.startswith("call "))
+    known = frozenset(e.name for e in report if not _inside(e))
     calls = {(e.name, e.kind): e for e in report if e.kind.startswith("call ")}
     gaps = call_gaps(extended.model, extended.plan((x,), {}), (x,), {}, tuple(x.shape[2:]), frozenset())
     for (where, name), gap in gaps.items():
         if where in known:
+            _measured_by_call(rows, where, gap)
             continue
         entry = calls.get((where, f"call {name}"))
         action, why = (entry.action, entry.why) if entry else ("left", KINDS[name].why if name in KINDS else "")
@@ -109,6 +115,15 @@ def add_calls(rows: list[AuditRow], extended: Extended, report: AnchorReport, x:
         for row in rows:
             if row.name == where and not row.kind.startswith("call ") and not row.action:
                 row.container = True
+
+
+def _measured_by_call(rows: list[AuditRow], name: str, gap: float) -> None:
+    """Fill in what a module introduces that could not be compared as such: one that leads to a grid of its own."""
+    for row in rows:
+        if row.name == name and row.introduced is None and not row.kind.startswith("call "):
+            row.introduced = gap
+        elif not row.action and name.startswith(f"{row.name}." if row.name else "") and row.name != name:
+            row.container = True
 
 
 def evaluates(rows: list[AuditRow]) -> bool:

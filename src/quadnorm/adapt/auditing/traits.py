@@ -17,9 +17,9 @@ OF_ERROR = 0.3  # of the error at the training grid: in quadrature, 4 % of it
 
 @dataclass(frozen=True)
 class Traits:
-    """Measured on the finest grid and read off the grids; see :func:`traits`.
+    """Measured on the training grid and the one compared with it, and read off the grids; see :func:`traits`.
 
-    ``detail`` and ``target_detail``: the shares of the finest input and target that lie between the training grid's
+    ``detail`` and ``target_detail``: the shares of the finer input and target that lie between the coarser grid's
     samples; ``nests``: whether each grid contains the training grid or is part of it; ``finer``: whether any grid is
     finer; ``ends_early``: whether samples end before the domain does, so that upsampling extrapolates.
     """
@@ -64,16 +64,18 @@ def between(x: Tensor, sizes: Shape, names: tuple[str, ...]) -> tuple[Tensor, fl
 def traits(
     detail: float, target: Tensor | None, grids: Sequence[Shape], sizes: Shape, names: tuple[str, ...]
 ) -> Traits:
-    """For inputs whose share of fine scales is ``detail``, and the finest target, if there are any."""
+    """For inputs whose share of fine scales is ``detail``, and the target at the compared grid, if there are any."""
     others = [g for g in grids if g != sizes]
 
     def fit(g: Shape) -> bool:
         return all(nested(p, *sorted(pair)) for p, *pair in zip(names, sizes, g, strict=True))
 
+    finer = any(n > n0 for g in others for n, n0 in zip(g, sizes, strict=True))
+    measured = target if finer and target is not None and target.ndim == len(sizes) + 2 else None
     return Traits(
         detail=detail,
-        target_detail=None if target is None or target.ndim != len(sizes) + 2 else between(target, sizes, names)[1],
+        target_detail=None if measured is None else between(measured, sizes, names)[1],
         nests=all(fit(g) for g in others),
-        finer=any(n > n0 for g in others for n, n0 in zip(g, sizes, strict=True)),
+        finer=finer,
         ends_early="left" in names,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode
 from torch.utils import checkpoint
 
 from quadnorm.adapt.calls.names import canonical, writes
+from quadnorm.adapt.calls.transforms import see_transforms
 from quadnorm.adapt.calls.trees import tensors
 
 _TAG = "_quadnorm_live"
@@ -118,6 +120,15 @@ def _seen_apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
         return modes[-1].__torch_function__(_applied(cls), (), args, kwargs)
 
 
+def _through_transform(before: Tensor, after: Any) -> None:
+    """A transform such as ``vmap`` gives a tensor another object: it is live if the old one is."""
+    tag = getattr(before, _TAG, None)
+    modes = getattr(_ACTIVE, "modes", ())
+    if tag is not None and modes:
+        for t in tensors(after):
+            setattr(t, _TAG, tag)
+
+
 _CHECKPOINT: Any = getattr(checkpoint, "_checkpoint_without_reentrant_generator", None)
 
 
@@ -132,10 +143,12 @@ def _see_functions(step: int) -> None:
         _USERS += step
         if step > 0 and _USERS == 1:
             torch.autograd.Function.apply = classmethod(_seen_apply)  # type: ignore[method-assign,assignment]
+            see_transforms(_through_transform)
             if _CHECKPOINT is not None:
                 checkpoint._checkpoint_without_reentrant_generator = _seen_checkpoint
         elif _USERS == 0:
             torch.autograd.Function.apply = _ORIGINAL  # type: ignore[method-assign]
+            see_transforms(None)
             if _CHECKPOINT is not None:
                 checkpoint._checkpoint_without_reentrant_generator = _CHECKPOINT
 
@@ -166,11 +179,23 @@ def opaque_modules(model: nn.Module, names: frozenset[str], mode: Live) -> Itera
 
 
 @contextmanager
+def uncompiled() -> Iterator[None]:
+    """Run the Python code of modules inside ``torch.compile``."""
+    if "torch._dynamo" not in sys.modules or torch.compiler.is_compiling():  # nothing was compiled, or we are
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"):
+        yield
+
+
+@contextmanager
 def without_fast_paths() -> Iterator[None]:
-    """PyTorch's attention layers call one fused kernel in inference, which shows nothing of what they do."""
+    """PyTorch's attention layers call one fused kernel in inference, and compiled parts of a model their own: these
+    show nothing of what they do."""
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        yield
+        with uncompiled():
+            yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)

@@ -50,6 +50,8 @@ def canonical(func: Any) -> str:
     module = getattr(func, "__module__", None) or ""
     if module.startswith("quadnorm."):
         return f"quadnorm.{getattr(func, '__qualname__', name)}"
+    if module == "torch.autograd":
+        return f"autograd.{name}"  # not the attribute ``grad`` of a tensor
     name = name.split(".")[0].strip("_")
     for prefix in PREFIXES:
         name = name.removeprefix(prefix)

@@ -134,6 +134,11 @@ class Nodes:
                 t = self.carry(t, dim, form, wrap=wrap)
         return t
 
+    def on_own_grid(self, t: Tensor, dim: int, k: int, size: int) -> Tensor:
+        """Axis ``dim`` of t from a grid of its own to one with ``size`` samples, both placed as the samples of axis k
+        are."""
+        return self._along(t, dim, self.placements[k], PaddedGridAxis(t.shape[dim]), PaddedGridAxis(size), True)
+
     def places(self, form: Form) -> np.ndarray:
         """Positions of an axis's new samples, as (fractional) indices into its training samples."""
         (k,), (extra,) = form.axes, form.extra

@@ -33,6 +33,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("softmax", "log_softmax", "softmin"), ("input", "dim")),
     "normalize": ("input", "p", "dim", "eps"),
     **dict.fromkeys(("matmul", "bmm", "mm", "mv", "rmatmul", "dot", "inner", "outer", "vdot"), ("input", "other")),
+    "autograd.grad": ("outputs", "inputs", "grad_outputs"),
     "linear": ("input", "weight", "bias"),
     **dict.fromkeys(("addmm", "baddbmm", "addbmm", "addmv"), ("onto", "input", "other")),
     "tensordot": ("input", "other", "dims"),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from quadnorm.adapt.calls.plan import Call
 
 COUNTED = "a reduction over samples, each counted the same"
+INTEGRATED = "a trapezoidal sum, whose ends are the samples' and not the domain's"
 PICKED = "picks from the samples: no sum, no measure to set"
 SHARED = "shares out over samples, each counted the same"
 NORMED = "a norm that counts samples"
@@ -26,6 +27,7 @@ ORDERED = "accumulates or orders along the samples"
 PATCHES = "patches of a fixed number of samples"
 INDEXED = "reads or writes samples by their index"
 PADDED = "padding by a number of samples"
+DERIVED = "a derivative by the samples of what was summed over them"
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,12 @@ def _along_grid(call: Call) -> bool:
     return any(isinstance(d, int) and forms[d].moves for d in dims)
 
 
+def _along_sequence(call: Call) -> bool:
+    """Whether a recurrent layer runs along samples; not where each sample has a sequence of its own."""
+    first = bool(call.kwargs.get("batch_first", call.args[8] if len(call.args) > 8 else False))
+    return bool(call.over) and call.given[0][1 if first and len(call.given[0]) == 3 else 0].moves
+
+
 def _cuts(call: Call) -> bool:
     """Whether a slice leaves out samples of the grid itself, or every second one: not where it cuts off padding."""
     if not call.over or not call.returned:
@@ -100,7 +108,8 @@ def _each(*stems: str) -> str:
 
 KINDS: dict[str, Kind] = {
     **_rows("reduction", COUNTED, _loses, "mean sum nanmean nansum prod var std var_mean std_mean norm logsumexp"),
-    **_rows("reduction", COUNTED, _loses, "trapezoid trapz cosine_similarity dist count_nonzero all any cdist"),
+    **_rows("reduction", INTEGRATED, _loses, "trapezoid trapz"),
+    **_rows("reduction", COUNTED, _loses, "cosine_similarity dist count_nonzero all any cdist"),
     **_rows("reduction", PICKED, _loses, "amax amin aminmax max min median nanmedian quantile nanquantile mode"),
     **_rows("reduction", PICKED, _loses, "argmax argmin kthvalue"),
     **_rows("reduction", COUNTED, _sees_grid, _each("adaptive_avg_pool")),
@@ -124,11 +133,15 @@ KINDS: dict[str, Kind] = {
         "order", ORDERED, _along_grid, "cumsum cumprod cummax cummin logcumsumexp cumulative_trapezoid sort argsort"
     ),
     **_rows("order", ORDERED, _along_grid, "flip fliplr flipud rot90 topk"),
+    **_rows("order", ORDERED, _along_sequence, "gru lstm rnn_tanh rnn_relu"),
     **_rows("order", FOURIER, _sees_grid, "hfft ihfft hfft2 ihfft2 hfftn ihfftn stft istft"),
     **_rows("order", INDEXED, _along_grid, "index_select gather take_along_dim scatter scatter_add index_add"),
     **_rows("order", INDEXED, _loses, "solve inv pinv cholesky qr svd eigh det"),
+    **_rows("order", DERIVED, _sees_grid, "autograd.grad"),
     **_rows("slice", SHIFTED, _cuts, "getitem narrow select unbind split chunk"),
     **_rows("padding", PADDED, _sees_grid, "pad"),
 }
 
 ARITHMETIC = frozenset(["add", "sub", "mul", "div", "pow", "floor_divide", "addcmul", "addcdiv", "sqrt", "lerp"])
+JOINED = frozenset(["cat", "stack"])  # fields put beside each other
+MEETS = ARITHMETIC | JOINED | {"where", "masked_fill", "maximum", "minimum"}  # fields sample by sample

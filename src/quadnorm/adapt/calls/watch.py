@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.calls.live import Live, opaque_modules, without_fast_paths
+from quadnorm.adapt.calls.live import Live, opaque_modules, uncompiled, without_fast_paths
 from quadnorm.adapt.calls.names import writes
-from quadnorm.adapt.calls.table import ARITHMETIC
+from quadnorm.adapt.calls.table import JOINED, MEETS
+from quadnorm.adapt.calls.transforms import hidden_sizes, unhidden
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.measures.base import Shape
 
@@ -30,6 +31,7 @@ class Seen:
     constants: tuple[Tensor | None, ...]  # the tensors among the arguments that are not live
     args: Any = None  # with tensors left out
     kwargs: Any = None
+    hidden: Shape = ()  # lengths of the axes that a ``vmap`` around the call hides
 
 
 @dataclass
@@ -51,6 +53,8 @@ class Watch(Live):
         given = tensors((args, kwargs))
         live = tuple(self.is_live(t) for t in given)
         shapes = tuple(tuple(t.shape) for t in given)
+        # What is written into has other values afterwards, which are no constants.
+        before = [given[0].clone(), *given[1:]] if given and not live[0] and writes(func) else given
         try:
             result = func(*args, **kwargs)
         except RuntimeError:
@@ -58,7 +62,7 @@ class Watch(Live):
             if result is None:
                 raise
         if counted(func, result):
-            constants = tuple(None if a else t for a, t in zip(live, given, strict=True))
+            constants = tuple(None if a else unhidden(t) for a, t in zip(live, before, strict=True))
             returned = tuple(tuple(t.shape) for t in tensors(result))
             self.run.calls.append(
                 Seen(
@@ -71,11 +75,14 @@ class Watch(Live):
                     constants,
                     plain(args),
                     plain(kwargs),
+                    hidden_sizes(given),
                 )
             )
         return result
 
     def on_constants(self, func: Any, args: Any, kwargs: Any) -> Any:
+        if not tensors((args, kwargs)):  # such as the call by which a model itself sets whether there are gradients
+            return func(*args, **kwargs)
         with torch.enable_grad():  # shows which of them depend on parameters
             return func(*args, **kwargs)
 
@@ -89,13 +96,22 @@ class Watch(Live):
 
 def stand_in(name: str, args: Any, kwargs: Any, live: tuple[bool, ...]) -> Tensor | None:
     """Zeros of the result's shape for a call that holds the training grid's size: a norm's ``normalized_shape``, a
-    learned field that is added. None for other calls."""
+    learned field that is added, a stored grid of coordinates beside it. None for other calls."""
     given = tensors((args, kwargs))
     if name in ("layer_norm", "rms_norm"):
         return torch.zeros_like(given[0])
-    if name in ARITHMETIC and len(given) == 2 and live[0] != live[1]:
-        return torch.zeros_like(given[0] if live[0] else given[1])
-    return None
+    if name not in MEETS or all(live) or not any(live):
+        return None
+    largest = max((t for t, a in zip(given, live, strict=True) if a), key=lambda t: t.ndim)
+    if name not in JOINED:
+        return torch.zeros_like(largest)
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else 0) % (largest.ndim + (name == "stack"))
+    shape = list(largest.shape)
+    if name == "stack":
+        shape.insert(dim, len(given))
+    else:
+        shape[dim] = sum(t.shape[dim] for t in given)
+    return largest.new_zeros(shape)
 
 
 def counted(func: Any, result: Any) -> bool:
@@ -148,12 +164,27 @@ def module_stack(model: nn.Module) -> Iterator[list[str]]:
 
 
 @contextmanager
+def advice_on_gradients() -> Iterator[None]:
+    """Say what to do about a model that differentiates in its forward and fails where gradients are off."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "does not require grad" not in str(error):
+            raise
+        raise RuntimeError(
+            f"the model differentiates in its forward, and fails where gradients are off ({error}); it is looked at "
+            "without them, as it is evaluated: put `with torch.enable_grad():` around the part that differentiates"
+        ) from error
+
+
+@contextmanager
 def only_looking(model: nn.Module, gradients: bool = False) -> Iterator[None]:
     """For runs that leave no trace: no gradients unless asked for, random numbers and buffers as they were."""
     buffers = [(b, b.detach().clone()) for b in model.buffers()]
     with torch.set_grad_enabled(gradients), torch.random.fork_rng(devices=[]):
         try:
-            yield
+            with advice_on_gradients():
+                yield
         finally:
             for b, before in buffers:
                 b.data.copy_(before)  # not a change that autograd should see
@@ -161,7 +192,7 @@ def only_looking(model: nn.Module, gradients: bool = False) -> Iterator[None]:
 
 def looked_at(model: nn.Module, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
     """The model's output for (args, kwargs), from a run that leaves no trace."""
-    with only_looking(model):
+    with only_looking(model), uncompiled():
         return model(*arguments[0], **arguments[1])
 
 

@@ -46,6 +46,17 @@ def _kernel(step: Step) -> bool:
     return KINDS[step.call.name].mixes(step.call)
 
 
+def picks_waves(step: Step) -> bool:
+    """Whether a slice takes a fixed number of waves from a spectrum, which is complex; the other axes stay as they
+    are."""
+    x = next(iter(tensors((step.args, step.kwargs))))
+    kind = KINDS.get(step.call.name)
+    if kind is None or kind.family != "slice" or not x.is_complex() or not step.call.returned:
+        return False
+    before, after = ({f for f in forms[0] if f.moves} for forms in (step.call.given, step.call.returned))
+    return bool(step.call.lost) and after <= before
+
+
 def _fill() -> None:
     for name, kind in KINDS.items():
         if name in ROWS:
@@ -54,7 +65,10 @@ def _fill() -> None:
             ROWS[name] = StepRow(
                 "replayed", "reduces over the training grid's nodes", _reduces, lambda s: None, _reduced
             )
-        elif kind.family in ("kernel", "order", "slice"):
+        elif kind.family == "slice":
+            why = f"{kind.why}: its native result is interpolated"
+            ROWS[name] = StepRow("carried", why, lambda s: _kernel(s) and not picks_waves(s), _keep, carried)
+        elif kind.family in ("kernel", "order"):
             ROWS[name] = StepRow("carried", f"{kind.why}: its native result is interpolated", _kernel, _keep, carried)
 
 

@@ -11,8 +11,10 @@ from torch import nn
 
 from quadnorm._suggest import unknown
 from quadnorm.adapt.calls.drift import at_training_nodes, relative_gap
+from quadnorm.adapt.calls.errors import CannotFollowError
 from quadnorm.adapt.calls.examples import Probe, make_probe
-from quadnorm.adapt.calls.plan import CallPlan, CannotFollowError, refinements
+from quadnorm.adapt.calls.plan import CallPlan
+from quadnorm.adapt.calls.runs import refinements
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.adapt.calls.watch import looked_at, only_looking
 from quadnorm.adapt.extending.extended import Extended

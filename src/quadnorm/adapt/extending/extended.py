@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.calls.plan import CallPlan, OutOfStepError, input_kind, make_plan
+from quadnorm.adapt.calls.errors import OutOfStepError
+from quadnorm.adapt.calls.plan import CallPlan, input_kind, make_plan
 from quadnorm.adapt.calls.trees import mapped, tensors
 from quadnorm.adapt.extending.inputs import arranged, grid_of_inputs, in_a_row, regridded
 from quadnorm.adapt.extending.modes import Kept, Record, Replay, run_under

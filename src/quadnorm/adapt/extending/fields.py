@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from quadnorm.adapt.calls.forms import moving
-from quadnorm.adapt.calls.table import ARITHMETIC
+from quadnorm.adapt.calls.table import MEETS
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.adapt.extending.steps import Step
 
@@ -30,7 +30,7 @@ def _carries(step: Step, slot: int) -> bool:
 
 def _learned(step: Step, t: Tensor) -> Tensor:
     """A field with one value for each training sample, at the new nodes, where it meets samples of the new grid."""
-    if step.call.name not in ARITHMETIC or t.ndim == 0:
+    if step.call.name not in MEETS or t.ndim == 0:
         return t
     given = tensors((step.args, step.kwargs))
     for x, forms, live in zip(given, step.call.given, step.call.live, strict=True):

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from quadnorm._suggest import unknown
+from quadnorm.adapt.calls.errors import CannotFollowError
 from quadnorm.adapt.calls.forms import Forms
-from quadnorm.adapt.calls.plan import CannotFollowError
 from quadnorm.adapt.calls.trees import mapped, tensors
 from quadnorm.adapt.extending.points import PointNodes, taken
 from quadnorm.carry.grids import carry

@@ -8,11 +8,13 @@ from torch import nn
 
 from quadnorm.adapt.calls.plan import Call, CallPlan
 from quadnorm.adapt.calls.table import KINDS
-from quadnorm.adapt.calls.trees import tensors
 from quadnorm.adapt.calls.watch import only_looking
+from quadnorm.adapt.extending.carried import picks_waves
 from quadnorm.adapt.extending.modes import Record, row_of, run_under
 from quadnorm.adapt.extending.steps import Step
 from quadnorm.adapt.report import AnchorReport
+
+UNSEEN = "computed from the input outside of PyTorch's calls, as by NumPy"
 
 
 class Listing(Record):
@@ -35,7 +37,7 @@ def what_becomes(step: Step) -> tuple[str, str] | None:
     if not call.over:
         return None
     if call.settled:
-        return None if _picks_waves(step) else ("replayed", f"{_reason(call)}: its native result holds everywhere")
+        return None if picks_waves(step) else ("replayed", f"{_reason(call)}: its native result holds everywhere")
     row = row_of(step)
     if row is not None:
         if row.action == "carried" and not all(f.on_grid for fs in call.returned for f in fs if f.moves):
@@ -48,13 +50,6 @@ def _reason(call: Call) -> str:
     return KINDS[call.name].why if call.name in KINDS else "returns nothing that lies on the grid"
 
 
-def _picks_waves(step: Step) -> bool:
-    """A slice of a spectrum, which has waves and no samples."""
-    kind = KINDS.get(step.call.name)
-    x = next(iter(tensors((step.args, step.kwargs))))
-    return kind is not None and kind.family == "slice" and x.is_complex()
-
-
 def listed(model: nn.Module, plan: CallPlan, args: Any, kwargs: Any) -> AnchorReport:
     """One line for each function in each module."""
     listing = Listing(plan)
@@ -63,4 +58,6 @@ def listed(model: nn.Module, plan: CallPlan, args: Any, kwargs: Any) -> AnchorRe
     report = AnchorReport("")
     for (where, name, action, why), times in listing.lines.items():
         report.add(where, f"call {name}", action, why + (f" ({times} times)" if times > 1 else ""))
+    for where in plan.unseen:
+        report.add(where, "value", "replayed", f"{UNSEEN}: the native run's")
     return report

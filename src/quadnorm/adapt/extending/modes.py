@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
+from quadnorm.adapt.calls.errors import CannotFollowError, OutOfStepError
 from quadnorm.adapt.calls.forms import moving
 from quadnorm.adapt.calls.live import Live, opaque_modules, without_fast_paths
 from quadnorm.adapt.calls.nodes import Nodes
 from quadnorm.adapt.calls.numbers import numbers_of
-from quadnorm.adapt.calls.plan import Call, CallPlan, OutOfStepError
+from quadnorm.adapt.calls.plan import Call, CallPlan
 from quadnorm.adapt.calls.signatures import bound
 from quadnorm.adapt.calls.table import ARITHMETIC
 from quadnorm.adapt.calls.trees import mapped, tensors
@@ -117,6 +119,7 @@ class Record(Aligned):
         else:
             row = row_of(step)
             if row is not None:
+                _refuse_hidden(call)
                 kept.row = row.keep(step)
         self.tape.append(kept)
         self.recorded(step)
@@ -129,6 +132,22 @@ class Record(Aligned):
 def _is_field(call: Call, slot: int, t: Tensor) -> bool:
     """Whether an argument is a constant with a value for each sample."""
     return not call.live[slot] and bool(moving(call.given[slot])) and t.is_floating_point()
+
+
+def _connected(kept: Tensor, own: Tensor) -> Tensor:
+    """The kept values, in a graph that leads to the call's own result, with derivative zero."""
+    if not (own.is_floating_point() or own.is_complex()) or own.shape != kept.shape:
+        return kept
+    return torch.where(torch.ones((), dtype=torch.bool, device=kept.device), kept, own)
+
+
+def _refuse_hidden(call: Call) -> None:
+    """Raise where what is kept would have the training grid's length along an axis that ``vmap`` hides."""
+    if call.hidden:
+        raise CannotFollowError(
+            f"{call.name} in {call.where or 'the model'} mixes samples along some axes of the grid inside a vmap over "
+            "others; write it with whole fields, or use quadnorm.anchor or quadnorm.at_native"
+        )
 
 
 def _copy(t: Tensor) -> Tensor:
@@ -151,6 +170,7 @@ class Replay(Aligned):
     def __init__(self, plan: CallPlan, nodes: Nodes, tape: list[Kept]) -> None:
         super().__init__(plan, nodes)
         self.tape = tape
+        self.derives = any(call.name == "autograd.grad" for call in plan.calls)
 
     def on_call(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         if self.count < len(self.plan.calls) and self.plan.calls[self.count].name == name:
@@ -161,7 +181,7 @@ class Replay(Aligned):
             return self._uncounted(func, name, args, kwargs)
         self.next_call(name)
         if call.settled:
-            return self._settled(call, kept, args)
+            return self._settled(call, kept, args, func(*args, **kwargs) if self.derives else None)
         if name in ARITHMETIC:
             args, kwargs = numbers_of(kept.numbers, (args, kwargs))
         if name == "pad":
@@ -178,8 +198,11 @@ class Replay(Aligned):
             self.next_call(name)
         return result
 
-    def _settled(self, call: Call, kept: Kept, args: Any) -> Any:
+    def _settled(self, call: Call, kept: Kept, args: Any, own: Any) -> Any:
         result = mapped(_copy, kept.result)
+        if own is not None:  # connected with the new samples, by whose gradient the model will ask
+            order = iter(tensors(own))
+            result = mapped(lambda t: _connected(t, next(order)), result)
         if call.inplace and isinstance(result, Tensor) and isinstance(args[0], Tensor):
             return args[0].copy_(result)
         return result

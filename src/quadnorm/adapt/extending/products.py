@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 
 from quadnorm.adapt.calls.contractions import PRODUCTS, Product, product
 from quadnorm.adapt.calls.forms import Forms
+from quadnorm.adapt.calls.trees import mapped
 from quadnorm.adapt.extending.steps import Step, StepRow, register
 
 
@@ -68,6 +70,7 @@ def _replay_product(step: Step) -> Tensor:
     forms = step.call.returned[0]
     if result is not None:
         return _carried(step, result, forms)
+    step = _apart(step)
     p = _product(step)
     assert p is not None
     replaced = {}
@@ -75,6 +78,26 @@ def _replay_product(step: Step) -> Tensor:
         if dims:
             replaced[id(t)] = native if native is not None else step.restricted(t, dims)
     return step.run_with(replaced)  # type: ignore[no-any-return]
+
+
+def _apart(step: Step) -> Step:
+    """The step with different objects as operands where one tensor is multiplied with itself: queries are evaluated at
+    the new nodes, keys stay."""
+    seen: set[int] = set()
+
+    def one(t: Tensor) -> Tensor:
+        again = id(t) in seen
+        seen.add(id(t))
+        return t.view_as(t) if again else t
+
+    args, kwargs = mapped(one, (step.args, step.kwargs))
+    return replace(step, args=args, kwargs=kwargs)
+
+
+def sums_over_samples(step: Step) -> bool:
+    """Whether a product sums over samples, also one whose result has samples again, as attention's has."""
+    p = _product(step)
+    return bool(step.call.lost) if p is None else _sums(step, p)
 
 
 def _carried(step: Step, result: Tensor, forms: Forms) -> Tensor:

@@ -202,7 +202,7 @@ def _total(step: Step, x: Tensor) -> Tensor:
     if name == "normalize":
         norm: Tensor = torch.linalg.vector_norm(x, step.given.get("p", 2.0), dim, keepdim=True)
         return norm
-    return torch.logsumexp(-x if name == "softmin" else x, dim, keepdim=True)
+    return torch.logsumexp((-x if name == "softmin" else x).to(sum_dtype(x)), dim, keepdim=True)
 
 
 def _replay_share(step: Step) -> Any:
@@ -215,10 +215,8 @@ def _replay_share(step: Step) -> Any:
         return step.run_with({id(x): step.restricted(x, [dim])})
     if name == "normalize":
         return x / total.clamp_min(step.given.get("eps", 1e-12))
-    shares = (-x if name == "softmin" else x) - total
-    shares = shares if name == "log_softmax" else shares.exp()
-    dtype = step.given.get("dtype")
-    return shares if dtype is None else shares.to(dtype)
+    shares = (-x if name == "softmin" else x).to(total.dtype) - total
+    return (shares if name == "log_softmax" else shares.exp()).to(step.given.get("dtype") or x.dtype)
 
 
 def _keep_share(step: Step) -> Tensor | None:

@@ -32,7 +32,10 @@ def anchor(
         str | None, typer.Option(help="endpoint, cell, periodic, left or interior; default: the problem's.")
     ] = None,
     which: Annotated[str, typer.Option(help="Which weights of the run: best or last.")] = "best",
-    force: Annotated[bool, typer.Option("--force", help="Allow a grid that the model was not trained on.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Allow a grid that the model was not trained on, and a drift that grows."),
+    ] = False,
 ) -> None:
     """Anchor a trained model to its training grid and write a checkpoint that `quadnorm eval` can read."""
     from quadnorm.training import save_anchored

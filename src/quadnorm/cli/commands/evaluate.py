@@ -27,8 +27,12 @@ def evaluate(
         list[str] | None, typer.Argument(help="Further resolutions; under torchrun also parallel.space=2.")
     ] = None,
     how: Annotated[
-        str, typer.Option(help="Ways to use the model there: as-trained,anchored,extended,native or all.")
-    ] = "as-trained",
+        str | None,
+        typer.Option(
+            help="Ways to use the model there: as-trained,anchored,extended,native or all; default: as-trained, for a "
+            "file of `quadnorm anchor` anchored."
+        ),
+    ] = None,
     sampling: Annotated[
         str,
         typer.Option(
@@ -53,8 +57,8 @@ def evaluate(
     from quadnorm.training.evaluation import WAYS as SAMPLINGS
 
     if how in SAMPLINGS:  # the older meaning of --how
-        how, sampling = "as-trained", how
-    ways = chosen_ways("as-trained,anchored,extended,native" if how == "all" else how)
+        sampling, how = how, None
+    ways = None if how is None else chosen_ways("as-trained,anchored,extended,native" if how == "all" else how)
     settings = [m for m in more or [] if m.startswith("parallel.")]
     grids = [grid(r) for r in [*(resolution or []), *(m for m in more or [] if m not in settings)]]
     options: dict[str, Any] = {
@@ -76,19 +80,28 @@ def evaluate(
 
 
 def _errors(
-    checkpoint: Path, which: str, grids: list[Any] | None, ways: list[str], space: int, options: Mapping[str, Any]
+    checkpoint: Path,
+    which: str,
+    grids: list[Any] | None,
+    ways: list[str] | None,
+    space: int,
+    options: Mapping[str, Any],
 ) -> "tuple[dict[str, Sequence[Errors]], dict[str, Any]]":
     """Errors at each grid by way, and what ``--out`` writes of them: every sample's."""
     from quadnorm.cli.commands.ways import errors_by_way
     from quadnorm.training import evaluate, load_model
+    from quadnorm.training.files.saved import is_anchored
 
-    if ways == ["as-trained"]:
-        evaluation = evaluate(checkpoint, grids, which=which, space=space, **options)
-        return {"as-trained": evaluation.grids}, evaluation.to_json()
+    if ways is None or ways == ["as-trained"]:
+        evaluation = evaluate(checkpoint, grids, which=which, space=space, as_trained=ways is not None, **options)
+        way = "anchored" if ways is None and is_anchored(checkpoint, which) else "as-trained"
+        return {way: evaluation.grids}, evaluation.to_json()
     if space > 1:
         raise ValueError("parallel.space shares a field between processes for --how as-trained only")
-    model, config = load_model(checkpoint, which)
-    errors = errors_by_way(model, config, grids, ways, **options)
+    model, config = load_model(checkpoint, which, as_trained=True)
+    # A file of ``quadnorm anchor`` may be anchored to another grid than that of training.
+    anchored = load_model(checkpoint, which)[0] if is_anchored(checkpoint, which) else None
+    errors = errors_by_way(model, config, grids, ways, anchored, **options)
     by_way = {
         way: [{"grid": e.grid, "mean": e.mean, "plain": e.plain, "weighted": e.weighted} for e in row]
         for way, row in errors.items()

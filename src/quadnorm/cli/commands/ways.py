@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
+from quadnorm.adapt import CannotFollowError
 from quadnorm.lab.studies.evaluate import predictor
 from quadnorm.lab.studies.study import ANCHORED, EXTENDED, NATIVE
 from quadnorm.problems import Problem
@@ -39,18 +40,33 @@ def chosen_ways(text: str) -> list[str]:
 
 
 def errors_by_way(
-    model: nn.Module, config: TrainConfig, grids: Sequence[Grid] | None, ways: Sequence[str], **options: Any
+    model: nn.Module,
+    config: TrainConfig,
+    grids: Sequence[Grid] | None,
+    ways: Sequence[str],
+    anchored: nn.Module | None = None,
+    **options: Any,
 ) -> dict[str, list[Errors]]:
-    """Errors at each grid for each way; ``options`` go to :func:`~quadnorm.training.evaluate_model`."""
+    """Errors at each grid for each way; ``options`` go to :func:`~quadnorm.training.evaluate_model`.
+
+    ``anchored`` is the anchored model, if there is one already.
+    """
     view: Mapping[str, Any] = options.get("view") or {}
     p = viewed(problem_of(config), view)
     if p.placement == POINTS and any(way != "as-trained" for way in ways):
         raise ValueError(f"{p.name} has its samples on meshes; there a model is evaluated as trained")
     wanted = grids or settled(config, p).test_resolutions
-    return {
-        way: [evaluate_model(_predict(model, config, p, way, n), config, [n], **options).grids[0] for n in wanted]
-        for way in ways
-    }
+
+    def at(way: str, n: Grid) -> Errors:
+        ready = anchored if way == "anchored" else None
+        try:
+            use = _predict(model, config, p, way, n) if ready is None else ready
+            return evaluate_model(use, config, [n], **options).grids[0]
+        except CannotFollowError as error:
+            others = ",".join(other for other in ways if other != way) or "as-trained"
+            raise ValueError(f"--how {way}: this model cannot be used so ({error}); try --how {others}") from error
+
+    return {way: [at(way, n) for n in wanted] for way in ways}
 
 
 def _predict(model: nn.Module, config: TrainConfig, p: Problem, way: str, grid: Grid) -> Callable[[Tensor], Tensor]:

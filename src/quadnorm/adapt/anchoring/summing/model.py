@@ -8,10 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm.adapt.anchoring.rows import grid_argument
-from quadnorm.adapt.anchoring.summing import padding, products, reductions, waves  # noqa: F401  # their rows
+from quadnorm.adapt.anchoring.summing import derivatives, padding, products, reductions, waves  # noqa: F401  # rows
+from quadnorm.adapt.anchoring.summing.units import SpacedTensors
 from quadnorm.adapt.anchoring.summing.weights import SUMS, Counted, Weighted
+from quadnorm.adapt.calls.errors import OutOfStepError
+from quadnorm.adapt.calls.forms import moving
 from quadnorm.adapt.calls.numbers import exchanged
-from quadnorm.adapt.calls.plan import CallPlan, OutOfStepError, input_kind, make_plan
+from quadnorm.adapt.calls.plan import CallPlan, input_kind, make_plan
 from quadnorm.adapt.calls.trees import mapped, tensors
 from quadnorm.adapt.calls.watch import counted, only_looking
 from quadnorm.adapt.extending import fields
@@ -34,6 +37,7 @@ class Summing(Aligned):
 
     def __init__(self, plan: CallPlan, shape: Shape, constants: list[dict[int, Tensor]] | None = None) -> None:
         self.constants = constants
+        self.spaced = SpacedTensors()
         open_ends = plan.jumps
         super().__init__(plan, Counted(plan.native, shape, plan.placements, plan.origins, open_ends=open_ends))
 
@@ -44,16 +48,23 @@ class Summing(Aligned):
         if not call.returned and not call.inplace:
             return self._passed(func, name, args, kwargs)
         self.next_call(name)
-        if call.counts is not None:
+        spaced = self.spaced.among(args, kwargs)
+        if call.counts is not None and not spaced:
             args, kwargs = exchanged(call.counts, (args, kwargs), self._counted)
         step = Weighted(call, func, args, kwargs, self.nodes)
         given = tensors((args, kwargs))
         fields_there = dict(enumerate(call.constants)) if self.constants is None else self.constants[self.count - 1]
-        native = {k: _batched(t, given[k]) for k, t in fields_there.items() if t is not None and k < len(given)}
+        native = {
+            k: _batched(t, given[k])
+            for k, t in fields_there.items()
+            if t is not None and k < len(given) and (moving(call.given[k]) or not spaced)
+        }
         if native:
             step = fields.with_native_fields(step, native)  # type: ignore[assignment]
         row = row_of(step)
-        return fields.run_fitted(step) if row is None else row.replay(step)
+        result = fields.run_fitted(step) if row is None else row.replay(step)
+        self.spaced.note(step, result, summed=row is not None)
+        return result
 
     def _counted(self, count: Any, number: Any) -> Any:
         return count.on_training_grid(number, self.nodes.native, self.nodes.shape)
@@ -107,7 +118,7 @@ class AnchoredCalls(nn.Module):
 
     def _summed(self, plan: CallPlan, args: Any, kwargs: Any, shape: Shape) -> Any:
         constants = None
-        if plan.learned:
+        if plan.learned or plan.unseen:
             native = Constants(plan)
             values, options = self._at(self.resolution, (args, kwargs), shape)
             with only_looking(self.model, gradients=torch.is_grad_enabled()):

@@ -12,8 +12,9 @@ from quadnorm.adapt.extending.steps import Step, StepRow
 
 
 def _pads_grid(step: Step) -> bool:
-    before, after = step.call.given[0], step.call.returned[0]
-    return any(a.on_grid and a != b for a, b in zip(before, after, strict=True))
+    """Whether samples are added around the grid; those that complete a stencil's inner samples are not padding."""
+    pairs = [(a, b) for a, b in zip(step.call.given[0], step.call.returned[0], strict=True) if a.on_grid and a != b]
+    return bool(pairs) and all(e >= 0 for a, _ in pairs for e in a.extra)
 
 
 def _pad(step: Step) -> Tensor:
@@ -35,10 +36,12 @@ register("pad", StepRow("anchored", "padding by samples → by the same length i
 
 
 def _cuts_padding(step: Step) -> bool:
+    """Whether a slice leaves out padded samples; one that leaves out samples of the grid is a shift or a stencil."""
     if not step.call.returned or len(step.call.given[0]) != len(step.call.returned[0]):
         return False
     pairs = list(zip(step.call.given[0], step.call.returned[0], strict=True))
-    return any(a.on_grid and b.on_grid and a.axes == b.axes and a.extra != b.extra for a, b in pairs)
+    cut = [(a, b) for a, b in pairs if a.on_grid and b.on_grid and a.axes == b.axes and a.extra != b.extra]
+    return bool(cut) and all(x > y >= 0 or x == y for a, b in cut for x, y in zip(a.extra, b.extra, strict=True))
 
 
 def _cut(step: Step) -> Any:

@@ -40,6 +40,12 @@ register(
 )
 
 
+def _attends_to_samples(step: Step) -> bool:
+    """Whether keys are samples of the grid: patches and latent tokens have no measure that could be set."""
+    (key, _), dim, _ = products._attended(step)
+    return step.forms(key)[dim].on_grid
+
+
 def _attention(step: Step) -> Any:
     """log(count) is added to the logits of each key."""
     assert isinstance(step, Weighted)
@@ -65,7 +71,5 @@ def _attention(step: Step) -> Any:
 
 register(
     "scaled_dot_product_attention multi_head_attention_forward",
-    StepRow(
-        "anchored", "log(count) is added to the logits of each key", products._attention_mixes, nothing, _attention
-    ),
+    StepRow("anchored", "log(count) is added to the logits of each key", _attends_to_samples, nothing, _attention),
 )

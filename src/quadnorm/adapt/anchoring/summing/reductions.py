@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from quadnorm._precision import sum_dtype
 from quadnorm.adapt.anchoring.summing.weights import Weighted, nothing, register
 from quadnorm.adapt.extending import statistics
 from quadnorm.adapt.extending.steps import Step, StepRow
@@ -153,9 +154,10 @@ def _share(step: Step) -> Any:
         p = step.given.get("p", 2.0)
         total = ((x.abs() ** p) * counts).sum(dim, keepdim=True).pow(1 / p)
         return x / total.clamp_min(step.given.get("eps", 1e-12)).to(x.dtype)
-    y = -x if name == "softmin" else x
-    y = y - torch.logsumexp(y + counts.log(), dim, keepdim=True).to(x.dtype)
-    return y if name == "log_softmax" else y.exp()
+    y = (-x if name == "softmin" else x).to(sum_dtype(x))  # rounded once, at the end, as by torch
+    y = y - torch.logsumexp(y + counts.log(), dim, keepdim=True).to(y.dtype)
+    dtype = step.given.get("dtype") or x.dtype
+    return (y if name == "log_softmax" else y.exp()).to(dtype)
 
 
 register(

@@ -16,6 +16,7 @@ from quadnorm.adapt.calls.nodes import positions
 from quadnorm.adapt.calls.signatures import bound
 from quadnorm.adapt.extending import waves
 from quadnorm.adapt.extending.steps import Step, StepRow
+from quadnorm.measures import Anchored
 from quadnorm.measures._cache import TensorCache
 
 _MATRICES = TensorCache(64 * 2**20)
@@ -28,6 +29,15 @@ def _places(step: Weighted, form: Form, size: int) -> tuple[float, ...]:
     placed = nodes.placements[k], nodes.native[k], nodes.shape[k]
     origins = nodes.origin(k, extra), nodes.origins.get((k, extra), 0)
     return tuple(positions(*placed, size - nodes.shape[k], *origins))
+
+
+def _own(step: Weighted, form: Form, n0: int, n: int) -> tuple[tuple[float, ...], Tensor | None] | None:
+    """Places and counts of n samples on a grid of its own, such as every second sample, which in training has n0; it is
+    placed as the axis is. None for other axes."""
+    if form.on_grid or len(form.axes) != 1:
+        return None
+    placement = step.nodes.placements[form.axes[0]]
+    return tuple(positions(placement, n0, n)), n0 * Anchored((n0,), (placement,)).weights(n)
 
 
 def _native_lengths(step: Weighted, dims: list[int], inverse_half: bool) -> list[int]:
@@ -62,8 +72,13 @@ def _forward(step: Step) -> Tensor:
             X = _apply(X, d, E, real=last)
             low = min(n0, n)
             X = _resized_low(X, d, n0, n, low, last)
+            continue
+        own = _own(step, f, n0, n) if n == x.shape[d] else None
+        if own is not None:
+            X = _resized_low(_apply(X, d, _analysis(n0, *own, last, x), real=last), d, n0, n, min(n0, n), last)
         else:
             X = torch.fft.rfft(X, n, d) if last else torch.fft.fft(X, n, d)
+            X = X * (n0 / n) if n != n0 else X  # as many samples as in training are counted
     norm = step.given.get("norm")
     scale = {None: 1.0, "backward": 1.0, "ortho": 1 / sqrt(prod(native)), "forward": 1 / prod(native)}[norm]
     return X * scale if scale != 1 else X
@@ -122,8 +137,11 @@ def _inverse(step: Step) -> Tensor:
     places: list[Any] = []
     for d, n0, n in zip(dims, native, sizes, strict=True):
         f = forms[d]
-        on_grid = f.on_grid and len(f.axes) == 1
-        places.append(_places(step, f, n) if on_grid else tuple(np.arange(n) * (n0 / n)))
+        own = _own(step, f, n0, n)
+        if f.on_grid and len(f.axes) == 1:
+            places.append(_places(step, f, n))
+        else:
+            places.append(tuple(np.arange(n) * (n0 / n)) if own is None else own[0])
     return waves.synthesised(Y, dims, native, places, half, step.given.get("norm"))
 
 

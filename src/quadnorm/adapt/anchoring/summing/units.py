@@ -1,0 +1,51 @@
+"""Differences and accumulations over neighbouring samples, which stay in units of the new grid's spacing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from quadnorm.adapt.calls.table import ARITHMETIC, KINDS
+from quadnorm.adapt.calls.trees import tensors
+from quadnorm.adapt.extending.carried import picks_waves
+from quadnorm.adapt.extending.steps import Step
+
+_TAG = "_quadnorm_spaced"
+# What leaves a difference one: (x[2:] - x[:-2]) / (2 * dx), padded or written into place.
+_KEEPS = ARITHMETIC | {"setitem", "pad", "cat", "stack", "neg", "getitem", "square", "unsqueeze", "squeeze"}
+
+
+class SpacedTensors:
+    """The tensors of a run that hold differences or running sums of samples.
+
+    A model divides these by its spacing, dx = 1/(n − 1), or by n. Where a sum is anchored, n is the training grid's;
+    here it must be the new grid's, because the samples are.
+    """
+
+    def __init__(self) -> None:
+        self.token = object()
+
+    def among(self, *values: Any) -> bool:
+        """Whether one of them is among the tensors in nested arguments."""
+        return any(getattr(t, _TAG, None) is self.token for t in tensors(values))
+
+    def note(self, step: Step, result: Any, summed: bool) -> None:
+        """Mark what a call returned, or wrote into, if it is one; ``summed``: the call was an anchored sum."""
+        if not self._is_one(step, summed):
+            return
+        written = step.args[:1] if step.call.inplace else ()
+        for t in tensors((result, written)):
+            setattr(t, _TAG, self.token)
+
+    def _is_one(self, step: Step, summed: bool) -> bool:
+        name = step.call.name
+        if name in _KEEPS and self.among(step.args, step.kwargs):
+            return True
+        kind = KINDS.get(name)
+        takes = kind is not None and kind.family in ("order", "slice") and kind.mixes(step.call)
+        return takes and not summed and not picks_waves(step) and not _complex(step)
+
+
+def _complex(step: Step) -> bool:
+    return any(isinstance(t, Tensor) and t.is_complex() for t in tensors((step.args, step.kwargs)))

@@ -105,3 +105,10 @@ def test_a_claim_that_is_decided_in_part_says_so():
     _, _, first, second, *_ = verdict_table((Judged(claim, REPRODUCED, findings),)).splitlines()
     assert first.startswith("| **reproduced** (of 3 parts 1 not run) | three parts | 1 | one")
     assert second.startswith("|  |  | 2 | two")
+
+
+def test_models_that_have_not_learned_their_problem_are_not_in_the_readme(tmp_path):
+    study_at_desk = study("transolver-helmholtz").at("desk")
+    write_records(study_at_desk, tmp_path, lambda run, way, grid: 34.0 + grid / 32, test=1)
+    assert len(reaches(Library([tmp_path]))) == 1
+    assert readme_table(Library([tmp_path])) == "No comparable records yet."

@@ -20,6 +20,9 @@ TITLES = {
     NATIVE: "run at the training grid",
     "anchor-norms": "norms anchored",
     "anchor-kernels": "all sums but the norms' anchored",
+    "native-fourier": "run at the training grid, zero-padded",
+    "crop-pad": "fixed band",
+    "bicubic": "bicubic data",
 }
 
 
@@ -45,6 +48,6 @@ def way_title(evaluation: str) -> str:
     """The name of an evaluation for readers.
 
     >>> way_title("anchor-all"), way_title("crop-pad")
-    ('anchored', 'crop-pad')
+    ('anchored', 'fixed band')
     """
     return TITLES.get(way_of(evaluation) or evaluation, evaluation)

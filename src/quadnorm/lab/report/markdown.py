@@ -18,6 +18,7 @@ from quadnorm.lab.analysis.tables.text import escaped
 from quadnorm.lab.report.cards import OPERATORS, cards
 from quadnorm.lab.report.overview import counts
 
+UNLEARNED = 25.0  # LayerNorm's error in % at the training grid from which on a model has not learned its problem
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 COMMAND = "make results"
 FULL_SIZE = (
@@ -106,8 +107,12 @@ def verdict_table(judged: tuple[Judged, ...]) -> str:
 
 
 def readme_table(library: Library, most: int = 8) -> str:
-    """The head table of a README: at most ``most`` settings, the largest gaps first, smallest error in bold."""
-    listed = sorted(reaches(library), key=lambda r: (-r.grids[1] / r.grids[0], r.operator, r.problem))
+    """The head table of a README: at most ``most`` settings, the largest gaps first, smallest error in bold.
+
+    Settings whose models have not learned the problem are left out: they show nothing about grids.
+    """
+    learned = [r for r in reaches(library) if summarize(r.native).mean < UNLEARNED]
+    listed = sorted(learned, key=lambda r: (-r.grids[1] / r.grids[0], r.operator, r.problem))
     shown = _one_per_pair(listed)[:most]
     if not shown:
         return "No comparable records yet."

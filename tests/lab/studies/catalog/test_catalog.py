@@ -189,10 +189,15 @@ def test_operators_take_what_the_catalog_gives_them():
             assert out.shape == (1, 1, n, n)
 
 
+# Minutes on two cores. A Transolver on Helmholtz learns the problem in no less time (the catalog says what was tried),
+# and a model that has not learned decides nothing: that study has more time, and the two norms of its claims alone.
+MINUTES = {"demo": 8, "transolver-helmholtz": 40}
+
+
 @each_study
 def test_desk_fits_the_time_and_keeps_the_question(s):
     desk = s.at("desk")
-    assert estimate(desk).minutes(workers=2) <= (8 if s.name == "demo" else 20)
+    assert estimate(desk).minutes(workers=2) <= MINUTES.get(s.name, 20)
     assert len(desk.seeds) >= (1 if s.name == "demo" else 3)
     for before, after in zip(s.variants, desk.variants, strict=True):
         gap = [max(v.test) / min(v.train) for v in (before, after)]
@@ -202,8 +207,13 @@ def test_desk_fits_the_time_and_keeps_the_question(s):
         assert len(after.test) == len(before.test)
         assert after.problem == {"darcy-official": "darcy"}.get(before.problem, before.problem)
         assert {m.label for m in after.methods} <= {m.label for m in before.methods}
-        assert len(after.methods) >= min(3, len(before.methods))
+        assert len(after.methods) >= min(2 if s.name == "transolver-helmholtz" else 3, len(before.methods))
         assert after.budget.epochs <= before.budget.epochs
+
+
+def test_the_whole_desk_preset_takes_twelve_hours_at_most():
+    """On two cores, even if studies shared no models."""
+    assert sum(estimate(study(name).at("desk")).minutes(workers=2) for name in study_names()) <= 12 * 60
 
 
 def test_desk_keeps_the_order_of_model_sizes():

@@ -67,6 +67,14 @@ def test_audit_takes_a_list_and_prints_records(trained, capsys):
     assert len(rows(capsys.readouterr().out)) == len(audit["modules"])
 
 
+def test_audit_from_a_fine_grid_to_coarser_ones(trained, capsys):
+    assert run(["audit", trained, "-r", "33", "17", "9", "--samples", "2", "--json"]) == 0, capsys.readouterr().err
+    audit = json.loads(capsys.readouterr().out)
+    assert max(m["introduced"] or 0 for m in audit["modules"]) > 1e-4
+    assert run(["audit", trained, "-r", "33", "17", "9", "--samples", "2"]) == 0
+    assert "rows compare 33 with 9" in capsys.readouterr().out
+
+
 def test_study_list_starts_with_the_demo_and_cuts_no_name(tmp_path, capsys):
     from quadnorm.lab.studies import study_names
 

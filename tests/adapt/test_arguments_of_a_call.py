@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import quadnorm as qn
-from quadnorm.adapt.calls.numbers import Count, counts
+from quadnorm.adapt.calls.planning.counts import Count, counts
 from quadnorm.carry.grids import carry
 
 WAYS = [qn.anchor, qn.extend]

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from quadnorm.adapt.anchoring.trace import guess_dimension
 from quadnorm.measures.base import Shape
 from quadnorm.measures.placement import Placements, placements_per_axis
 
@@ -124,3 +123,31 @@ def replaced(model: nn.Module, paths: list[str], new: nn.Module) -> nn.Module:
         new.train(old.training)
         setattr(model.get_submodule(parent), leaf, new)
     return model
+
+
+def guess_dimension(model: nn.Module) -> int | None:
+    """Number of spatial axes, from the model's own word or from modules that exist in one dimension only."""
+    for name in ("dim", "n_dim", "ndim"):
+        d = getattr(model, name, None)
+        if isinstance(d, int) and not isinstance(d, bool) and 1 <= d <= 3:
+            return d
+    dimensions: set[int] = set()
+    for m in model.modules():
+        kind, kept = type(m).__name__, getattr(getattr(m, "modes", None), "kept", None)
+        if isinstance(getattr(m, "n_dim", None), int):
+            dimensions.add(m.n_dim)  # type: ignore[arg-type]
+        elif isinstance(getattr(m, "dim", None), int) and isinstance(getattr(m, "placement", None), str):
+            dimensions.add(m.dim)  # type: ignore[arg-type]
+        elif kept is not None:
+            dimensions.add(len(kept))
+        elif kind[-2:] in ("1d", "2d", "3d"):
+            dimensions.add(int(kind[-2]))
+    if len(dimensions) > 1:  # 1-D modules also serve as pointwise maps on flattened grids
+        dimensions.discard(1)
+    return dimensions.pop() if len(dimensions) == 1 else None
+
+
+def scratch(model: nn.Module) -> nn.Module:
+    """A copy for trial runs, in eval mode: parameters shared, buffers and everything else its own."""
+    memo: dict[int, Any] = {id(p): p for p in model.parameters()}
+    return copy.deepcopy(model, memo).eval()

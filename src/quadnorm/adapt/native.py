@@ -8,10 +8,10 @@ from typing import Any
 from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
-from quadnorm.adapt.calls.examples import layout_of_model
+from quadnorm.adapt.calls.inputs.layouts import check_layout, grid_of_inputs, regridded
+from quadnorm.adapt.calls.inputs.probes import layout_of_model
 from quadnorm.adapt.calls.trees import mapped
-from quadnorm.adapt.calls.watch import looked_at
-from quadnorm.adapt.extending.inputs import check_layout, grid_of_inputs, regridded
+from quadnorm.adapt.calls.watching.quiet import looked_at
 from quadnorm.adapt.models import model_grid
 from quadnorm.carry.grids import carry
 from quadnorm.carry.lines import METHODS

@@ -41,7 +41,7 @@ def test_modules_that_cannot_be_anchored_are_listed():
     assert "train mode" in reasons["5"]
     assert "bins" in reasons["6"]
     assert "picks from the samples" in reasons["7"]
-    assert "running statistics" in anchor(model.eval(), (16, 16)).anchor_report["5"].why
+    assert "running statistics" in anchor(model.eval(), (16, 16), force=True).anchor_report["5"].why
     assert list(report.to_frame()["action"]) == ["left", "anchored", *["left"] * 6]
 
 

@@ -18,7 +18,7 @@ from torch import nn
 from quadnorm.adapt import anchor, convert, extend
 from quadnorm.adapt.anchoring.neuralop import AnchoredSpectralConv, use_quadnorm
 from quadnorm.adapt.anchoring.neuralop.probing import probed
-from quadnorm.adapt.calls.examples import smooth_field
+from quadnorm.adapt.calls.inputs.probes import smooth_field
 from quadnorm.measures import PLACEMENTS
 from quadnorm.norms import BlendQuadNorm, QuadNorm
 from tests.adapt.fields import orders, smooth

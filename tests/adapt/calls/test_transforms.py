@@ -9,7 +9,7 @@ from torch.func import functional_call, grad, jacrev, vmap
 
 import quadnorm as qn
 from quadnorm.adapt.calls.errors import CannotFollowError
-from quadnorm.adapt.calls.transforms import hidden_sizes, unhidden
+from quadnorm.adapt.calls.watching.transforms import hidden_sizes, unhidden
 from tests.adapt.fields import smooth
 
 

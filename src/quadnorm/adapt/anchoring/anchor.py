@@ -11,10 +11,10 @@ from torch import nn
 from quadnorm.adapt.anchoring.by_calls import by_calls
 from quadnorm.adapt.anchoring.drift import drifts
 from quadnorm.adapt.anchoring.examine import examined
-from quadnorm.adapt.anchoring.trace import Example, call, scratch
-from quadnorm.adapt.calls.examples import Probe, make_probe
+from quadnorm.adapt.anchoring.trace import Example, call
+from quadnorm.adapt.calls.inputs.probes import Probe, make_probe
 from quadnorm.adapt.calls.trees import tensors
-from quadnorm.adapt.models import check_module, model_grid, own_placement
+from quadnorm.adapt.models import check_module, model_grid, own_placement, scratch
 from quadnorm.adapt.placing import example_and_placement, tie
 from quadnorm.adapt.report import AnchorReport
 from quadnorm.measures.base import Shape

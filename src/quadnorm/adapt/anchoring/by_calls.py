@@ -10,17 +10,18 @@ from torch import nn
 from quadnorm.adapt.anchoring.drift import failure
 from quadnorm.adapt.anchoring.summing.model import AnchoredCalls, row_of
 from quadnorm.adapt.anchoring.summing.weights import Counted, Weighted
-from quadnorm.adapt.calls.contractions import PRODUCTS
 from quadnorm.adapt.calls.errors import CannotFollowError
-from quadnorm.adapt.calls.examples import Probe
-from quadnorm.adapt.calls.forms import moving
-from quadnorm.adapt.calls.live import is_function
-from quadnorm.adapt.calls.plan import CallPlan
-from quadnorm.adapt.calls.watch import counted, only_looking
+from quadnorm.adapt.calls.following.aligned import Aligned, run_under
+from quadnorm.adapt.calls.following.steps import Step
+from quadnorm.adapt.calls.functions.products import PRODUCTS
+from quadnorm.adapt.calls.grids.forms import moving
+from quadnorm.adapt.calls.inputs.probes import Probe
+from quadnorm.adapt.calls.planning.plan import CallPlan
+from quadnorm.adapt.calls.watching.live import is_function
+from quadnorm.adapt.calls.watching.quiet import only_looking
+from quadnorm.adapt.calls.watching.watch import counted
 from quadnorm.adapt.extending.listing import UNSEEN, what_becomes
-from quadnorm.adapt.extending.modes import Aligned, run_under
 from quadnorm.adapt.extending.products import sums_over_samples
-from quadnorm.adapt.extending.steps import Step
 from quadnorm.adapt.report import AnchorReport, Entry
 
 STILL = "on cell-centred and periodic axes counting is already the integral"

@@ -10,13 +10,13 @@ import torch
 from torch import nn
 
 from quadnorm.adapt.anchoring.rows import grid_argument
-from quadnorm.adapt.anchoring.trace import scratch
-from quadnorm.adapt.calls.drift import at_training_nodes, relative_gap
 from quadnorm.adapt.calls.errors import CannotFollowError
-from quadnorm.adapt.calls.examples import Probe
-from quadnorm.adapt.calls.runs import refinements
+from quadnorm.adapt.calls.grids.gaps import at_training_nodes, relative_gap
+from quadnorm.adapt.calls.inputs.probes import Probe
+from quadnorm.adapt.calls.planning.runs import refinements
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.adapt.extending.extended import Extended
+from quadnorm.adapt.models import scratch
 from quadnorm.measures.base import Shape
 
 

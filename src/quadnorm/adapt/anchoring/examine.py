@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from quadnorm.adapt.anchoring.calls import NO_SUMS
 from quadnorm.adapt.anchoring.modules import apply_rules, known, learn_neuralop
 from quadnorm.adapt.anchoring.torch_modules import OverGrid
-from quadnorm.adapt.anchoring.trace import Example, Trace, guess_examples, trace
+from quadnorm.adapt.anchoring.trace import Example, Trace, trace
+from quadnorm.adapt.calls.inputs.guesses import guess_examples
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.adapt.models import copied
 from quadnorm.adapt.report import AnchorReport

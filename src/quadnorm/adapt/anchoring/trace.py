@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,11 +11,11 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from quadnorm.adapt.anchoring.calls import why_it_depends
-from quadnorm.adapt.calls.contractions import PRODUCTS
-from quadnorm.adapt.calls.live import uncompiled
-from quadnorm.adapt.calls.names import canonical
+from quadnorm.adapt.calls.functions.names import canonical
+from quadnorm.adapt.calls.functions.products import PRODUCTS
 from quadnorm.adapt.calls.trees import tensors
-from quadnorm.adapt.calls.watch import advice_on_gradients
+from quadnorm.adapt.calls.watching.quiet import advice_on_gradients, uncompiled
+from quadnorm.adapt.models import scratch
 from quadnorm.measures.base import Shape
 
 WEIGHTED = {*PRODUCTS.split(), *(f"conv{t}{d}d" for t in ("", "_transpose") for d in (1, 2, 3)), "bilinear"}
@@ -34,12 +33,6 @@ class Trace:
     calls: list[tuple[str, str, str]] = field(default_factory=list)
     output: Any = None
     weights: set[int] = field(default_factory=set)  # ids of the tensors that products contract with
-
-
-def scratch(model: nn.Module) -> nn.Module:
-    """A copy for trial runs, in eval mode: parameters shared, buffers and everything else its own."""
-    memo: dict[int, Any] = {id(p): p for p in model.parameters()}
-    return copy.deepcopy(model, memo).eval()
 
 
 def call(model: nn.Module, example: Example) -> Any:
@@ -98,49 +91,3 @@ class _Watch(TorchFunctionMode):
 
 
 # --- an example when none is given -----------------------------------------------------------------------------------
-
-
-def guess_dimension(model: nn.Module) -> int | None:
-    """Number of spatial axes, from the model's own word or from modules that exist in one dimension only."""
-    for name in ("dim", "n_dim", "ndim"):
-        d = getattr(model, name, None)
-        if isinstance(d, int) and not isinstance(d, bool) and 1 <= d <= 3:
-            return d
-    dimensions: set[int] = set()
-    for m in model.modules():
-        kind, kept = type(m).__name__, getattr(getattr(m, "modes", None), "kept", None)
-        if isinstance(getattr(m, "n_dim", None), int):
-            dimensions.add(m.n_dim)  # type: ignore[arg-type]
-        elif isinstance(getattr(m, "dim", None), int) and isinstance(getattr(m, "placement", None), str):
-            dimensions.add(m.dim)  # type: ignore[arg-type]
-        elif kept is not None:
-            dimensions.add(len(kept))
-        elif kind[-2:] in ("1d", "2d", "3d"):
-            dimensions.add(int(kind[-2]))
-    if len(dimensions) > 1:  # 1-D modules also serve as pointwise maps on flattened grids
-        dimensions.discard(1)
-    return dimensions.pop() if len(dimensions) == 1 else None
-
-
-def guess_examples(model: nn.Module, resolution: Shape) -> Iterable[Tensor]:
-    """Random inputs that the model might accept: (1, C, *spatial) and (1, *spatial, C).
-
-    C is what the first module with channels takes, or less by the coordinates that the model may add itself, or small.
-    """
-    like = next((p for p in model.parameters() if p.is_floating_point()), torch.empty(0))
-    channels = _channels(model) or 1
-    random = torch.Generator("cpu").manual_seed(0)
-    for c in dict.fromkeys((channels, channels - len(resolution), 1, 2, 3)):
-        if c > 0:
-            x = torch.randn(1, c, *resolution, generator=random, device="cpu").to(like.device, like.dtype)
-            yield x
-            yield x.movedim(1, -1)
-
-
-def _channels(model: nn.Module) -> int | None:
-    for m in model.modules():
-        for name in ("in_channels", "in_features", "num_channels", "num_features"):
-            c = getattr(m, name, None)
-            if isinstance(c, int):
-                return c
-    return None

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from quadnorm.adapt.anchoring.by_calls import by_calls
 from quadnorm.adapt.anchoring.examine import examined
-from quadnorm.adapt.anchoring.trace import scratch
 from quadnorm.adapt.auditing.commute import Restriction, run
 from quadnorm.adapt.auditing.experiments import (
     ROUNDING,
@@ -27,10 +26,10 @@ from quadnorm.adapt.auditing.report import Audit
 from quadnorm.adapt.auditing.rows import add_calls, evaluates, module_rows
 from quadnorm.adapt.auditing.traits import between, traits
 from quadnorm.adapt.calls.errors import CannotFollowError
-from quadnorm.adapt.calls.examples import Probe
+from quadnorm.adapt.calls.inputs.probes import Probe
 from quadnorm.adapt.extending.extend import compared
 from quadnorm.adapt.extending.extended import Extended
-from quadnorm.adapt.models import check_module, model_grid, own_placement
+from quadnorm.adapt.models import check_module, model_grid, own_placement, scratch
 from quadnorm.adapt.placing import seen_placement, settled_placement
 from quadnorm.adapt.report import AnchorReport
 from quadnorm.measures.base import Shape

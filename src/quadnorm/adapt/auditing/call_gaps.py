@@ -7,18 +7,19 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from quadnorm.adapt.calls.contractions import PRODUCTS
-from quadnorm.adapt.calls.drift import relative_gap
-from quadnorm.adapt.calls.forms import Forms
-from quadnorm.adapt.calls.plan import CallPlan
-from quadnorm.adapt.calls.transforms import unhidden
+from quadnorm.adapt.calls.following.aligned import Aligned, run_under
+from quadnorm.adapt.calls.following.steps import Step
+from quadnorm.adapt.calls.functions.products import PRODUCTS
+from quadnorm.adapt.calls.grids.forms import Forms
+from quadnorm.adapt.calls.grids.gaps import relative_gap
+from quadnorm.adapt.calls.planning.plan import CallPlan
 from quadnorm.adapt.calls.trees import tensors
-from quadnorm.adapt.calls.watch import TENSOR, counted, only_looking
+from quadnorm.adapt.calls.watching.quiet import only_looking
+from quadnorm.adapt.calls.watching.transforms import unhidden
+from quadnorm.adapt.calls.watching.watch import TENSOR, counted
 from quadnorm.adapt.extending import waves
 from quadnorm.adapt.extending.listing import what_becomes
-from quadnorm.adapt.extending.modes import Aligned, run_under
 from quadnorm.adapt.extending.products import sums_over_samples
-from quadnorm.adapt.extending.steps import Step
 from quadnorm.measures.base import Shape
 
 

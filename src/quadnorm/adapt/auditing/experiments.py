@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm.adapt.anchoring.examine import anchored_parts
-from quadnorm.adapt.anchoring.trace import scratch
 from quadnorm.adapt.auditing.commute import Restriction, relative, run
 from quadnorm.adapt.auditing.rows import AuditRow
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.adapt.extending.extended import Extended
+from quadnorm.adapt.models import scratch
 from quadnorm.adapt.native import AtNative
 from quadnorm.adapt.report import AnchorReport
 from quadnorm.carry.grids import carry

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from quadnorm.adapt.auditing.call_gaps import call_gaps
-from quadnorm.adapt.calls.table import KINDS
+from quadnorm.adapt.calls.planning.mixing import KINDS
 from quadnorm.adapt.extending.extended import Extended
 from quadnorm.adapt.report import AnchorReport, Entry
 

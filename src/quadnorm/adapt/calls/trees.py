@@ -8,6 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]  # (args, kwargs) of a call
+
 
 def tensors(value: Any) -> list[Tensor]:
     """All tensors in nested tuples, lists, mappings and dataclasses, in order.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadnorm.adapt.calls.table import KINDS
+from quadnorm.adapt.calls.following.steps import Step, StepRow
+from quadnorm.adapt.calls.planning.mixing import KINDS
 from quadnorm.adapt.calls.trees import mapped, tensors
-from quadnorm.adapt.extending.steps import ROWS, Step, StepRow
+from quadnorm.adapt.extending.steps import ROWS
 
 
 def carried(step: Step) -> Any:

@@ -10,13 +10,13 @@ import torch
 from torch import nn
 
 from quadnorm._suggest import unknown
-from quadnorm.adapt.calls.drift import at_training_nodes, relative_gap
 from quadnorm.adapt.calls.errors import CannotFollowError
-from quadnorm.adapt.calls.examples import Probe, make_probe
-from quadnorm.adapt.calls.plan import CallPlan
-from quadnorm.adapt.calls.runs import refinements
+from quadnorm.adapt.calls.grids.gaps import at_training_nodes, relative_gap
+from quadnorm.adapt.calls.inputs.probes import Probe, make_probe
+from quadnorm.adapt.calls.planning.plan import CallPlan
+from quadnorm.adapt.calls.planning.runs import refinements
 from quadnorm.adapt.calls.trees import tensors
-from quadnorm.adapt.calls.watch import looked_at, only_looking
+from quadnorm.adapt.calls.watching.quiet import looked_at, only_looking
 from quadnorm.adapt.extending.extended import Extended
 from quadnorm.adapt.extending.listing import listed
 from quadnorm.adapt.models import check_module, model_grid

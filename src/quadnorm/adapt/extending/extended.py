@@ -11,10 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm.adapt.calls.errors import OutOfStepError
-from quadnorm.adapt.calls.plan import CallPlan, input_kind, make_plan
+from quadnorm.adapt.calls.following.aligned import run_under
+from quadnorm.adapt.calls.inputs.layouts import grid_of_inputs, regridded
+from quadnorm.adapt.calls.planning.make import input_kind, make_plan
+from quadnorm.adapt.calls.planning.plan import CallPlan
 from quadnorm.adapt.calls.trees import mapped, tensors
-from quadnorm.adapt.extending.inputs import arranged, grid_of_inputs, in_a_row, regridded
-from quadnorm.adapt.extending.modes import Kept, Record, Replay, run_under
+from quadnorm.adapt.extending.arrangement import arranged, in_a_row
+from quadnorm.adapt.extending.modes import Kept, Record, Replay
 from quadnorm.adapt.extending.points import PointNodes, arrangement, checked_points
 from quadnorm.measures.base import Shape
 

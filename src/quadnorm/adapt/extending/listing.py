@@ -6,12 +6,13 @@ from typing import Any
 
 from torch import nn
 
-from quadnorm.adapt.calls.plan import Call, CallPlan
-from quadnorm.adapt.calls.table import KINDS
-from quadnorm.adapt.calls.watch import only_looking
+from quadnorm.adapt.calls.following.aligned import run_under
+from quadnorm.adapt.calls.following.steps import Step
+from quadnorm.adapt.calls.planning.mixing import KINDS
+from quadnorm.adapt.calls.planning.plan import Call, CallPlan
+from quadnorm.adapt.calls.watching.quiet import only_looking
 from quadnorm.adapt.extending.carried import picks_waves
-from quadnorm.adapt.extending.modes import Record, row_of, run_under
-from quadnorm.adapt.extending.steps import Step
+from quadnorm.adapt.extending.modes import Record, row_of
 from quadnorm.adapt.report import AnchorReport
 
 UNSEEN = "computed from the input outside of PyTorch's calls, as by NumPy"

@@ -6,20 +6,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from quadnorm.adapt.calls.errors import CannotFollowError, OutOfStepError
-from quadnorm.adapt.calls.forms import moving
-from quadnorm.adapt.calls.live import Live, opaque_modules, without_fast_paths
-from quadnorm.adapt.calls.nodes import Nodes
-from quadnorm.adapt.calls.numbers import numbers_of
-from quadnorm.adapt.calls.plan import Call, CallPlan
-from quadnorm.adapt.calls.signatures import bound
-from quadnorm.adapt.calls.table import ARITHMETIC
+from quadnorm.adapt.calls.errors import CannotFollowError
+from quadnorm.adapt.calls.following.aligned import Aligned
+from quadnorm.adapt.calls.following.constant_fields import run_fitted, with_native_fields
+from quadnorm.adapt.calls.following.steps import Step, StepRow
+from quadnorm.adapt.calls.functions.names import ARITHMETIC
+from quadnorm.adapt.calls.functions.signatures import bound
+from quadnorm.adapt.calls.grids.forms import moving
+from quadnorm.adapt.calls.grids.nodes import Nodes
+from quadnorm.adapt.calls.planning.counts import numbers_of
+from quadnorm.adapt.calls.planning.plan import Call, CallPlan
 from quadnorm.adapt.calls.trees import mapped, tensors
-from quadnorm.adapt.calls.watch import counted, plain
-from quadnorm.adapt.extending import carried, fields, operators, products, statistics, waves  # noqa: F401  # their rows
-from quadnorm.adapt.extending.steps import ROWS, Step, StepRow
+from quadnorm.adapt.calls.watching.watch import counted, plain
+from quadnorm.adapt.extending import carried, operators, products, statistics, waves  # noqa: F401  # their rows
+from quadnorm.adapt.extending.steps import ROWS
 
 
 @dataclass
@@ -37,56 +39,6 @@ def row_of(step: Step) -> StepRow | None:
     """How a call is extended; None if it acts on single samples."""
     row = ROWS.get(step.call.name)
     return row if row is not None and step.call.over and row.mixes(step) else None
-
-
-class Aligned(Live):
-    """A run whose calls come in the order of a plan."""
-
-    def __init__(self, plan: CallPlan, nodes: Nodes) -> None:
-        super().__init__()
-        self.plan, self.nodes = plan, nodes
-
-    def next_call(self, name: str) -> Call:
-        """The planned call that this one is."""
-        if self.count >= len(self.plan.calls) or self.plan.calls[self.count].name != name:
-            expected = self.plan.calls[self.count].name if self.count < len(self.plan.calls) else "nothing"
-            raise OutOfStepError(
-                f"the model does something else than when it was looked at: call {self.count} is {name}, expected "
-                f"{expected}; quadnorm.at_native runs any model at its training grid"
-            )
-        self.count += 1
-        return self.plan.calls[self.count - 1]
-
-    def check_end(self) -> None:
-        """Raise if planned calls did not come."""
-        if self.count < len(self.plan.calls):
-            raise OutOfStepError(
-                f"the model makes {self.count} calls, and {len(self.plan.calls)} when it was looked at; "
-                "quadnorm.at_native runs any model at its training grid"
-            )
-
-    def on_module(self, name: str, given: Any, output: Any) -> None:
-        self.next_call("module")
-
-
-class Constants(Aligned):
-    """A run on the training grid for its constant fields that differ from grid to grid, call by call."""
-
-    def __init__(self, plan: CallPlan) -> None:
-        super().__init__(plan, plan.nodes(plan.native))
-        self.found: list[dict[int, Tensor]] = []
-
-    def on_call(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
-        result = func(*args, **kwargs)
-        if counted(func, result):
-            call = self.next_call(name)
-            given = enumerate(zip(tensors((args, kwargs)), call.foreign, strict=False))
-            self.found.append({k: t for k, (t, foreign) in given if foreign})
-        return result
-
-    def on_module(self, name: str, given: Any, output: Any) -> None:
-        super().on_module(name, given, output)
-        self.found.append({})
 
 
 class Record(Aligned):
@@ -154,16 +106,6 @@ def _copy(t: Tensor) -> Tensor:
     return t.clone()
 
 
-def run_under(model: nn.Module, mode: Live, args: Any, kwargs: Any, opaque: frozenset[str] = frozenset()) -> Any:
-    """The model under a mode, its arguments declared live."""
-    args, kwargs = mode.mark(mapped(lambda t: t.view_as(t), (args, kwargs)))
-    with without_fast_paths(), mode, opaque_modules(model, opaque, mode):
-        result = model(*args, **kwargs)
-    if isinstance(mode, Aligned):
-        mode.check_end()
-    return result
-
-
 class Replay(Aligned):
     """The run on another grid with the native run's sums."""
 
@@ -188,9 +130,9 @@ class Replay(Aligned):
             self.nodes.pads(call.given[0], call.returned[0], bound(name, args, kwargs)["pad"])
         step = Step(call, func, args, kwargs, self.nodes, kept.row)
         if kept.constants:
-            step = fields.with_native_fields(step, kept.constants)
+            step = with_native_fields(step, kept.constants)
         row = row_of(step)
-        return fields.run_fitted(step) if row is None else row.replay(step)
+        return run_fitted(step) if row is None else row.replay(step)
 
     def _uncounted(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         result = func(*args, **kwargs)

@@ -7,8 +7,9 @@ from torch import Tensor
 
 from quadnorm._precision import full_precision
 from quadnorm._tensors import is_plain
+from quadnorm.adapt.calls.following.steps import Step, StepRow
 from quadnorm.adapt.extending.points import PointNodes, taken
-from quadnorm.adapt.extending.steps import Step, StepRow, register
+from quadnorm.adapt.extending.steps import register
 from quadnorm.measures import Anchored
 from quadnorm.operators.domain import COUNTING
 from quadnorm.operators.spectral.dft import matrix, waves_at, waves_of

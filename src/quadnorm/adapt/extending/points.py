@@ -18,8 +18,8 @@ from torch.nn.functional import pad
 
 from quadnorm._precision import full_precision
 from quadnorm.adapt.calls.errors import CannotFollowError
-from quadnorm.adapt.calls.forms import Form, Forms
-from quadnorm.adapt.calls.nodes import Nodes, interpolation
+from quadnorm.adapt.calls.grids.forms import Form, Forms
+from quadnorm.adapt.calls.grids.nodes import Nodes, interpolation
 from quadnorm.measures.base import Shape
 from quadnorm.measures.placement import PLACEMENTS
 

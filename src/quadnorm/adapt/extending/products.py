@@ -7,10 +7,11 @@ from typing import Any
 
 from torch import Tensor
 
-from quadnorm.adapt.calls.contractions import PRODUCTS, Product, product
-from quadnorm.adapt.calls.forms import Forms
+from quadnorm.adapt.calls.following.steps import Step, StepRow
+from quadnorm.adapt.calls.functions.products import PRODUCTS, Product, product
+from quadnorm.adapt.calls.grids.forms import Forms
 from quadnorm.adapt.calls.trees import mapped
-from quadnorm.adapt.extending.steps import Step, StepRow, register
+from quadnorm.adapt.extending.steps import register
 
 
 def _product(step: Step) -> Product | None:

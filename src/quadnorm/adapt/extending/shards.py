@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from quadnorm.adapt.calls.inputs.layouts import Dims, grid_of_inputs, on_fields
 from quadnorm.adapt.calls.trees import mapped
+from quadnorm.adapt.extending.arrangement import placed
 from quadnorm.adapt.extending.extended import Extended
-from quadnorm.adapt.extending.inputs import Dims, grid_of_inputs, on_fields, placed
 from quadnorm.adapt.extending.points import PointNodes
 from quadnorm.carry.grids import carry
 from quadnorm.measures._cache import TensorCache

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from quadnorm._precision import sum_dtype
-from quadnorm.adapt.extending.steps import Step, StepRow, register
+from quadnorm.adapt.calls.following.steps import Step, StepRow
+from quadnorm.adapt.extending.steps import register
 
 Dims = tuple[int, ...]
 

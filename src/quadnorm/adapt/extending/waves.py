@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from quadnorm._precision import full_precision
+from quadnorm.adapt.calls.following.steps import Step, StepRow
 from quadnorm.adapt.extending.points import PointNodes
-from quadnorm.adapt.extending.steps import Step, StepRow, register
+from quadnorm.adapt.extending.steps import register
 from quadnorm.measures._cache import TensorCache
 
 _MATRICES = TensorCache(64 * 2**20)

@@ -7,8 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from quadnorm.adapt.anchoring.summing.weights import Weighted, nothing, register
+from quadnorm.adapt.calls.following.steps import Step, StepRow
 from quadnorm.adapt.calls.trees import tensors
-from quadnorm.adapt.extending.steps import Step, StepRow
 
 
 def _by_samples(step: Step) -> bool:

@@ -12,15 +12,17 @@ from quadnorm.adapt.anchoring.summing import derivatives, padding, products, red
 from quadnorm.adapt.anchoring.summing.units import SpacedTensors
 from quadnorm.adapt.anchoring.summing.weights import SUMS, Counted, Weighted
 from quadnorm.adapt.calls.errors import OutOfStepError
-from quadnorm.adapt.calls.forms import moving
-from quadnorm.adapt.calls.numbers import exchanged
-from quadnorm.adapt.calls.plan import CallPlan, input_kind, make_plan
+from quadnorm.adapt.calls.following import constant_fields as fields
+from quadnorm.adapt.calls.following.aligned import Aligned, Constants, run_under
+from quadnorm.adapt.calls.following.steps import Step, StepRow
+from quadnorm.adapt.calls.grids.forms import moving
+from quadnorm.adapt.calls.inputs.layouts import grid_of_inputs, regridded
+from quadnorm.adapt.calls.planning.counts import exchanged
+from quadnorm.adapt.calls.planning.make import input_kind, make_plan
+from quadnorm.adapt.calls.planning.plan import CallPlan
 from quadnorm.adapt.calls.trees import mapped, tensors
-from quadnorm.adapt.calls.watch import counted, only_looking
-from quadnorm.adapt.extending import fields
-from quadnorm.adapt.extending.inputs import grid_of_inputs, regridded
-from quadnorm.adapt.extending.modes import Aligned, Constants, run_under
-from quadnorm.adapt.extending.steps import Step, StepRow
+from quadnorm.adapt.calls.watching.quiet import only_looking
+from quadnorm.adapt.calls.watching.watch import counted
 from quadnorm.measures.base import Shape
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from quadnorm.adapt.anchoring.summing.weights import Weighted, nothing, register
-from quadnorm.adapt.extending.steps import Step, StepRow
+from quadnorm.adapt.calls.following.steps import Step, StepRow
 
 
 def _pads_grid(step: Step) -> bool:

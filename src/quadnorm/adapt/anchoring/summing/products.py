@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from quadnorm.adapt.anchoring.summing.weights import Weighted, nothing, register
-from quadnorm.adapt.calls.contractions import PRODUCTS
+from quadnorm.adapt.calls.following.steps import Step, StepRow
+from quadnorm.adapt.calls.functions.products import PRODUCTS
 from quadnorm.adapt.extending import products
-from quadnorm.adapt.extending.steps import Step, StepRow
 
 
 def _sums(step: Step) -> bool:

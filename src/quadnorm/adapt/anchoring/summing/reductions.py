@@ -9,8 +9,8 @@ from torch import Tensor
 
 from quadnorm._precision import sum_dtype
 from quadnorm.adapt.anchoring.summing.weights import Weighted, nothing, register
+from quadnorm.adapt.calls.following.steps import Step, StepRow
 from quadnorm.adapt.extending import statistics
-from quadnorm.adapt.extending.steps import Step, StepRow
 
 
 def _dims(value: Any, ndim: int) -> list[int]:

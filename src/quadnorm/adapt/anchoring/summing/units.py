@@ -6,10 +6,11 @@ from typing import Any
 
 from torch import Tensor
 
-from quadnorm.adapt.calls.table import ARITHMETIC, KINDS
+from quadnorm.adapt.calls.following.steps import Step
+from quadnorm.adapt.calls.functions.names import ARITHMETIC
+from quadnorm.adapt.calls.planning.mixing import KINDS
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.adapt.extending.carried import picks_waves
-from quadnorm.adapt.extending.steps import Step
 
 _TAG = "_quadnorm_spaced"
 # What leaves a difference one: (x[2:] - x[:-2]) / (2 * dx), padded or written into place.

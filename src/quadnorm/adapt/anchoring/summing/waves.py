@@ -11,11 +11,11 @@ from torch import Tensor
 
 from quadnorm._precision import full_precision
 from quadnorm.adapt.anchoring.summing.weights import Weighted, nothing, register
-from quadnorm.adapt.calls.forms import Form
-from quadnorm.adapt.calls.nodes import positions
-from quadnorm.adapt.calls.signatures import bound
+from quadnorm.adapt.calls.following.steps import Step, StepRow
+from quadnorm.adapt.calls.functions.signatures import bound
+from quadnorm.adapt.calls.grids.forms import Form
+from quadnorm.adapt.calls.grids.nodes import positions
 from quadnorm.adapt.extending import waves
-from quadnorm.adapt.extending.steps import Step, StepRow
 from quadnorm.measures import Anchored
 from quadnorm.measures._cache import TensorCache
 

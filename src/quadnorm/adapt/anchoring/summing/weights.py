@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from quadnorm.adapt.calls.forms import Form
-from quadnorm.adapt.calls.nodes import Nodes
-from quadnorm.adapt.extending.steps import Step, StepRow
+from quadnorm.adapt.calls.following.steps import Step, StepRow
+from quadnorm.adapt.calls.grids.forms import Form
+from quadnorm.adapt.calls.grids.nodes import Nodes
 from quadnorm.measures import Anchored
 from quadnorm.measures.padded import PaddedAxis
 

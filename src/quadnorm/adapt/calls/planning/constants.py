@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.calls.forms import Forms, moving
-from quadnorm.adapt.calls.nodes import Nodes
-from quadnorm.adapt.calls.runs import Arguments, with_other_data
-from quadnorm.adapt.calls.watch import Seen, WatchedRun
+from quadnorm.adapt.calls.grids.forms import Forms, moving
+from quadnorm.adapt.calls.grids.nodes import Nodes
+from quadnorm.adapt.calls.planning.plan import Call
+from quadnorm.adapt.calls.planning.runs import with_other_data
+from quadnorm.adapt.calls.trees import Arguments
+from quadnorm.adapt.calls.watching.watch import Seen, WatchedRun
 from quadnorm.measures.base import Shape
-
-if TYPE_CHECKING:
-    from quadnorm.adapt.calls.plan import Call
 
 
 def all_forms(t: Tensor, hidden: Forms, given: Forms) -> Forms:

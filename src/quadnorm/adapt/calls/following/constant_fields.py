@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor
 
-from quadnorm.adapt.calls.forms import moving
-from quadnorm.adapt.calls.table import MEETS
+from quadnorm.adapt.calls.following.steps import Step
+from quadnorm.adapt.calls.functions.names import MEETS
+from quadnorm.adapt.calls.grids.forms import moving
 from quadnorm.adapt.calls.trees import tensors
-from quadnorm.adapt.extending.steps import Step
 
 
 def with_native_fields(step: Step, constants: Mapping[int, Tensor]) -> Step:

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.calls.live import Live, opaque_modules, uncompiled, without_fast_paths
-from quadnorm.adapt.calls.names import writes
-from quadnorm.adapt.calls.table import JOINED, MEETS
-from quadnorm.adapt.calls.transforms import hidden_sizes, unhidden
+from quadnorm.adapt.calls.functions.names import JOINED, MEETS, writes
 from quadnorm.adapt.calls.trees import tensors
+from quadnorm.adapt.calls.watching.live import Live, opaque_modules
+from quadnorm.adapt.calls.watching.quiet import only_looking, without_fast_paths
+from quadnorm.adapt.calls.watching.transforms import hidden_sizes, unhidden
 from quadnorm.measures.base import Shape
 
 
@@ -161,39 +161,6 @@ def module_stack(model: nn.Module) -> Iterator[list[str]]:
     finally:
         for h in handles:
             h.remove()
-
-
-@contextmanager
-def advice_on_gradients() -> Iterator[None]:
-    """Say what to do about a model that differentiates in its forward and fails where gradients are off."""
-    try:
-        yield
-    except RuntimeError as error:
-        if "does not require grad" not in str(error):
-            raise
-        raise RuntimeError(
-            f"the model differentiates in its forward, and fails where gradients are off ({error}); it is looked at "
-            "without them, as it is evaluated: put `with torch.enable_grad():` around the part that differentiates"
-        ) from error
-
-
-@contextmanager
-def only_looking(model: nn.Module, gradients: bool = False) -> Iterator[None]:
-    """For runs that leave no trace: no gradients unless asked for, random numbers and buffers as they were."""
-    buffers = [(b, b.detach().clone()) for b in model.buffers()]
-    with torch.set_grad_enabled(gradients), torch.random.fork_rng(devices=[]):
-        try:
-            with advice_on_gradients():
-                yield
-        finally:
-            for b, before in buffers:
-                b.data.copy_(before)  # not a change that autograd should see
-
-
-def looked_at(model: nn.Module, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
-    """The model's output for (args, kwargs), from a run that leaves no trace."""
-    with only_looking(model), uncompiled():
-        return model(*arguments[0], **arguments[1])
 
 
 def watched(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from quadnorm.adapt.calls.signatures import bound
-from quadnorm.adapt.calls.watch import TENSOR
-
-if TYPE_CHECKING:
-    from quadnorm.adapt.calls.plan import Call
+from quadnorm.adapt.calls.functions.signatures import bound
+from quadnorm.adapt.calls.planning.plan import Call
+from quadnorm.adapt.calls.watching.watch import TENSOR
 
 
 def origin_after(call: Call, origins: dict[tuple[int, int], int]) -> dict[tuple[int, int], int]:

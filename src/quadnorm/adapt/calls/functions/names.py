@@ -65,3 +65,10 @@ def writes(func: Any) -> bool:
     if name.startswith("__"):
         return name == "__setitem__" or name[2:-2] in ("iadd", "isub", "imul", "itruediv", "ipow", "imatmul", "idiv")
     return name.endswith("_") and not name.startswith("_")
+
+
+ARITHMETIC = frozenset(["add", "sub", "mul", "div", "pow", "floor_divide", "addcmul", "addcdiv", "sqrt", "lerp"])
+
+JOINED = frozenset(["cat", "stack"])  # fields put beside each other
+
+MEETS = ARITHMETIC | JOINED | {"where", "masked_fill", "maximum", "minimum"}  # fields sample by sample

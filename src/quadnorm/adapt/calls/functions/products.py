@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from quadnorm.adapt.calls.signatures import bound
+from quadnorm.adapt.calls.functions.signatures import bound
 
 PRODUCTS = "matmul rmatmul bmm mm mv dot vdot inner linear addmm baddbmm addbmm addmv einsum tensordot"
 

@@ -11,14 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.anchoring.trace import guess_examples
-from quadnorm.adapt.calls.trees import mapped, tensors
-from quadnorm.adapt.calls.watch import looked_at
-from quadnorm.adapt.extending.inputs import LAYOUTS, check_layout, regridded, spatial_dims
+from quadnorm.adapt.calls.inputs.guesses import guess_examples
+from quadnorm.adapt.calls.inputs.layouts import LAYOUTS, check_layout, regridded, spatial_dims
+from quadnorm.adapt.calls.trees import Arguments, mapped, tensors
+from quadnorm.adapt.calls.watching.quiet import looked_at
 from quadnorm.measures import rule
 from quadnorm.measures.base import Shape
-
-Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from quadnorm.adapt.calls.forms import Forms
-from quadnorm.adapt.calls.nodes import Nodes
+from quadnorm.adapt.calls.grids.forms import Forms
+from quadnorm.adapt.calls.grids.nodes import Nodes
 from quadnorm.adapt.calls.trees import tensors
 
 

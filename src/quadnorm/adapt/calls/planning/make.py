@@ -1,23 +1,23 @@
-"""What a model does on any grid, from a run on its training grid and one more for each axis of the grid."""
+"""A plan made from watched runs: one on the training grid, and one more for each of its axes, refined."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from quadnorm._tensors import is_plain
-from quadnorm.adapt.calls.constants import all_forms, constant_fields, from_data, is_foreign, jumps_at_the_seam
 from quadnorm.adapt.calls.errors import CannotFollowError
-from quadnorm.adapt.calls.forms import Form, Forms, PaddedLength, form, moving
-from quadnorm.adapt.calls.nodes import Nodes
-from quadnorm.adapt.calls.numbers import counts, each_count, without_data
-from quadnorm.adapt.calls.origins import origin_after
-from quadnorm.adapt.calls.runs import (
-    Arguments,
+from quadnorm.adapt.calls.functions.names import ARITHMETIC
+from quadnorm.adapt.calls.grids.forms import Forms, PaddedLength, form, moving
+from quadnorm.adapt.calls.planning.constants import all_forms, constant_fields, from_data, is_foreign, jumps_at_the_seam
+from quadnorm.adapt.calls.planning.counts import counts, each_count, without_data
+from quadnorm.adapt.calls.planning.origins import origin_after
+from quadnorm.adapt.calls.planning.plan import Call, CallPlan
+from quadnorm.adapt.calls.planning.runs import (
     check_axes,
     check_order,
     padded_axes,
@@ -25,63 +25,9 @@ from quadnorm.adapt.calls.runs import (
     run,
     with_other_data,
 )
-from quadnorm.adapt.calls.table import ARITHMETIC
-from quadnorm.adapt.calls.trees import tensors
-from quadnorm.adapt.calls.watch import Seen, WatchedRun
+from quadnorm.adapt.calls.trees import Arguments, tensors
+from quadnorm.adapt.calls.watching.watch import Seen, WatchedRun
 from quadnorm.measures.base import Shape
-
-
-@dataclass(frozen=True)
-class Call:
-    """One call of the forward, the same on every grid."""
-
-    name: str
-    where: str
-    inplace: bool
-    live: tuple[bool, ...]
-    shapes: tuple[Shape, ...]  # of the tensors among its arguments, on the training grid
-    given: tuple[Forms, ...]  # how these move
-    returned: tuple[Forms, ...]
-    foreign: tuple[bool, ...]  # whether an argument is a constant field that is not the same function on all grids
-    constants: tuple[Tensor | None, ...]  # the training grid's values of these
-    args: Any
-    kwargs: Any
-    counts: Any = None  # which of the numbers in (args, kwargs) move with the grid
-    hidden: frozenset[int] = frozenset()  # grid axes that a ``vmap`` around it hides: it acts on single samples of them
-
-    @property
-    def settled(self) -> bool:
-        """Whether nothing that it returns moves with the grid: its native result holds everywhere."""
-        return bool(self.returned) and not self.hidden and not any(moving(f) for f in self.returned)
-
-    @property
-    def over(self) -> frozenset[int]:
-        """Grid axes of its live arguments."""
-        return frozenset().union(*(moving(f) for f, a in zip(self.given, self.live, strict=True) if a))
-
-    @property
-    def lost(self) -> frozenset[int]:
-        """Grid axes that its live arguments have and its results do not."""
-        return self.over - frozenset().union(*(moving(f) for f in self.returned)) if self.returned else frozenset()
-
-
-@dataclass(frozen=True)
-class CallPlan:
-    """All calls of a forward, where padding begins, and the grid they were seen on."""
-
-    native: Shape
-    placements: tuple[str, ...]
-    calls: tuple[Call, ...]
-    outputs: tuple[Forms, ...] = ()  # of the tensors that the model returns
-    origins: dict[tuple[int, int], int] = field(default_factory=dict)
-    jumps: bool = False  # whether a constant field, such as a coordinate, jumps where a periodic axis closes
-
-    learned: bool = False  # whether such a field is computed from parameters that are trained
-    unseen: tuple[str, ...] = ()  # modules with such a field from the input, computed out of sight, as by NumPy
-
-    def nodes(self, shape: Shape) -> Nodes:
-        """The training grid and the grid ``shape``."""
-        return Nodes(self.native, shape, self.placements, self.origins)
 
 
 def make_plan(
@@ -209,8 +155,3 @@ def _without_data(
         replace(call, counts=without_data(call.counts, (a.args, a.kwargs), (b.args, b.kwargs)))
         for call, a, b in zip(calls, base.calls, again.calls, strict=True)
     )
-
-
-def on_grid(forms: Forms, axes: frozenset[int]) -> list[tuple[int, Form]]:
-    """The dimensions of a tensor that run over samples of the given grid axes."""
-    return [(dim, f) for dim, f in enumerate(forms) if f.on_grid and axes & set(f.axes)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,9 +13,9 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 from torch.utils import checkpoint
 
-from quadnorm.adapt.calls.names import canonical, writes
-from quadnorm.adapt.calls.transforms import see_transforms
+from quadnorm.adapt.calls.functions.names import canonical, writes
 from quadnorm.adapt.calls.trees import tensors
+from quadnorm.adapt.calls.watching.transforms import see_transforms
 
 _TAG = "_quadnorm_live"
 _LOCK = threading.Lock()
@@ -176,26 +175,3 @@ def opaque_modules(model: nn.Module, names: frozenset[str], mode: Live) -> Itera
     finally:
         for h in handles:
             h.remove()
-
-
-@contextmanager
-def uncompiled() -> Iterator[None]:
-    """Run the Python code of modules inside ``torch.compile``."""
-    if "torch._dynamo" not in sys.modules or torch.compiler.is_compiling():  # nothing was compiled, or we are
-        yield
-        return
-    with torch.compiler.set_stance("force_eager"):
-        yield
-
-
-@contextmanager
-def without_fast_paths() -> Iterator[None]:
-    """PyTorch's attention layers call one fused kernel in inference, and compiled parts of a model their own: these
-    show nothing of what they do."""
-    before = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        with uncompiled():
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(before)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from quadnorm._precision import full_precision
-from quadnorm.adapt.calls.forms import Form, Forms
+from quadnorm.adapt.calls.grids.forms import Form, Forms
 from quadnorm.carry.lines import spline
 from quadnorm.measures._cache import TensorCache
 from quadnorm.measures.base import Shape

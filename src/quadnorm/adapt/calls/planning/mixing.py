@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from quadnorm.adapt.calls.signatures import bound
-
-if TYPE_CHECKING:
-    from quadnorm.adapt.calls.plan import Call
+from quadnorm.adapt.calls.functions.signatures import bound
+from quadnorm.adapt.calls.planning.plan import Call
 
 COUNTED = "a reduction over samples, each counted the same"
 INTEGRATED = "a trapezoidal sum, whose ends are the samples' and not the domain's"
@@ -141,7 +138,3 @@ KINDS: dict[str, Kind] = {
     **_rows("slice", SHIFTED, _cuts, "getitem narrow select unbind split chunk"),
     **_rows("padding", PADDED, _sees_grid, "pad"),
 }
-
-ARITHMETIC = frozenset(["add", "sub", "mul", "div", "pow", "floor_divide", "addcmul", "addcdiv", "sqrt", "lerp"])
-JOINED = frozenset(["cat", "stack"])  # fields put beside each other
-MEETS = ARITHMETIC | JOINED | {"where", "masked_fill", "maximum", "minimum"}  # fields sample by sample

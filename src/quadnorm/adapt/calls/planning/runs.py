@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from torch import nn
 
 from quadnorm.adapt.calls.errors import CannotFollowError
-from quadnorm.adapt.calls.forms import Forms, PaddedLength, form
-from quadnorm.adapt.calls.trees import mapped, tensors
-from quadnorm.adapt.calls.watch import WatchedRun, watched
+from quadnorm.adapt.calls.grids.forms import Forms, PaddedLength, form
+from quadnorm.adapt.calls.trees import Arguments, mapped, tensors
+from quadnorm.adapt.calls.watching.watch import WatchedRun, watched
 from quadnorm.measures.base import Shape
-
-Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def refinements(placement: str, n: int) -> list[int]:

@@ -8,7 +8,7 @@ import pytest
 from quadnorm.lab.analysis.claims.ledger import CLAIMS
 from quadnorm.lab.analysis.claims.reasons import REASONS
 from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, PARTLY, judge_all
-from quadnorm.lab.analysis.results import Library
+from quadnorm.lab.analysis.library import Library
 from quadnorm.lab.report.markdown import results_page, update_readme
 from quadnorm.lab.studies.pack import unpack
 from tests import ROOT

@@ -7,7 +7,7 @@ import pytest
 
 from quadnorm.lab.analysis.claims.ledger import CLAIMS
 from quadnorm.lab.analysis.claims.verdicts import NOT_RUN, REPRODUCED, Finding, Judged
-from quadnorm.lab.analysis.results import Library
+from quadnorm.lab.analysis.library import Library
 from quadnorm.lab.analysis.tables.reach import COLUMNS, reach_table, reaches
 from quadnorm.lab.report.markdown import BEGIN, END, readme_table, results_page, update_readme, verdict_table
 from quadnorm.lab.studies import study

@@ -10,7 +10,7 @@ import typer
 from quadnorm.cli.terminal import say
 
 if TYPE_CHECKING:
-    from quadnorm.lab.analysis.results import Library
+    from quadnorm.lab.analysis.library import Library
 
 
 def report(

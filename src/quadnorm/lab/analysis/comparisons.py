@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from quadnorm.lab.analysis.results import Library, Results, Seeds, printed_variant
+from quadnorm.lab.analysis.library import Library
+from quadnorm.lab.analysis.results import Results, Seeds, printed_variant
 from quadnorm.lab.analysis.statistics.paired import Improvement, bootstrap_improvement, cohens_d
 from quadnorm.lab.analysis.statistics.samples import common, values
 from quadnorm.lab.studies.study import Variant

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from quadnorm._files import write_atomic
 from quadnorm.lab.analysis.figures.registry import save_figures
-from quadnorm.lab.analysis.results import Library, library_of
+from quadnorm.lab.analysis.library import Library, library_of
 from quadnorm.lab.analysis.tables.derived import derived_table, table_names
 from quadnorm.lab.analysis.tables.study_table import table_of
 from quadnorm.lab.analysis.tables.table import Table

@@ -11,7 +11,8 @@ from math import isfinite
 
 from quadnorm.lab.analysis.comparisons import budget
 from quadnorm.lab.analysis.figures.palette import styles
-from quadnorm.lab.analysis.results import Library, Results, Seeds
+from quadnorm.lab.analysis.library import Library
+from quadnorm.lab.analysis.results import Results, Seeds
 from quadnorm.lab.analysis.statistics.samples import common
 from quadnorm.lab.analysis.statistics.summaries import summarize
 from quadnorm.lab.analysis.tables.panel import native_grid

@@ -10,7 +10,7 @@ from pathlib import Path
 from quadnorm._files import write_atomic
 from quadnorm.lab.analysis.claims.contradictions import CONTRADICTIONS
 from quadnorm.lab.analysis.claims.verdicts import NOT_RUN, VERDICTS, Judged, judge_all
-from quadnorm.lab.analysis.results import Library
+from quadnorm.lab.analysis.library import Library
 from quadnorm.lab.analysis.statistics.summaries import summarize
 from quadnorm.lab.analysis.tables.reach import COLUMNS, Reach, reach_table, reaches
 from quadnorm.lab.analysis.tables.study_table import table_of

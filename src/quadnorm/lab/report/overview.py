@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite, nan
 
-from quadnorm.lab.analysis.results import Library, Results
+from quadnorm.lab.analysis.library import Library
+from quadnorm.lab.analysis.results import Results
 from quadnorm.lab.analysis.statistics.summaries import summarize
 from quadnorm.lab.analysis.tables.panel import native_grid
 from quadnorm.lab.analysis.tables.table import Cell, Panel, Table, grid_name

@@ -17,8 +17,9 @@ from quadnorm.lab.analysis.claims.contradictions import CONTRADICTIONS
 from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, VERDICTS, Judged, judge_all
 from quadnorm.lab.analysis.figures.registry import DRAWINGS, Drawing, attempt, draw
 from quadnorm.lab.analysis.figures.style import inline_svg
-from quadnorm.lab.analysis.results import Library, RecordedRun, Results
-from quadnorm.lab.analysis.results import library_of as plain_library
+from quadnorm.lab.analysis.library import Library
+from quadnorm.lab.analysis.library import library_of as plain_library
+from quadnorm.lab.analysis.results import RecordedRun, Results
 from quadnorm.lab.analysis.tables.derived import derived_table, table_names
 from quadnorm.lab.analysis.tables.html import csv_template
 from quadnorm.lab.analysis.tables.panel import command

@@ -8,7 +8,7 @@ from quadnorm.lab.analysis.claims.verdicts import (
     judge,
     judge_all,
 )
-from quadnorm.lab.analysis.results import Library
+from quadnorm.lab.analysis.library import Library
 from quadnorm.lab.studies import paper_labels, study
 from quadnorm.lab.studies.records import task_of
 from tests.lab.analysis.synthetic_records import like_the_paper, write_records

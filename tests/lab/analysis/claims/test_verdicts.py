@@ -22,7 +22,7 @@ from quadnorm.lab.analysis.claims.verdicts import (
     verdict_of,
 )
 from quadnorm.lab.analysis.comparisons import Contrast
-from quadnorm.lab.analysis.results import Library
+from quadnorm.lab.analysis.library import Library
 from quadnorm.lab.studies import study
 from tests.lab.analysis.synthetic_records import noise, write_records
 

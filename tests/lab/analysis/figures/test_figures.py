@@ -13,7 +13,7 @@ from quadnorm.lab.analysis.figures import registry as figures
 from quadnorm.lab.analysis.figures.palette import styles
 from quadnorm.lab.analysis.figures.registry import DRAWINGS, attempt, draw, drawing, figure_names, save_figures
 from quadnorm.lab.analysis.figures.style import INK, inline_svg, save
-from quadnorm.lab.analysis.results import Library
+from quadnorm.lab.analysis.library import Library
 from quadnorm.lab.studies import study, study_names
 from quadnorm.lab.studies.pictures import audit_file, picture_file
 from tests import ROOT

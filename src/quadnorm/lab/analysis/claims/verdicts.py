@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from quadnorm.lab.analysis.claims.reasons import REASONS
-from quadnorm.lab.analysis.results import Library
+from quadnorm.lab.analysis.library import Library
 
 VERDICTS = ("reproduced", "partly", "contradicted", "not testable", "not run")
 REPRODUCED, PARTLY, CONTRADICTED, NOT_TESTABLE, NOT_RUN = VERDICTS

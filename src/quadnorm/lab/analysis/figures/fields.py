@@ -11,7 +11,8 @@ import numpy as np
 from quadnorm.lab.analysis.comparisons import here
 from quadnorm.lab.analysis.figures.style import INK, sheet, style
 from quadnorm.lab.analysis.figures.transfer import source
-from quadnorm.lab.analysis.results import Library, RecordedRun, Results
+from quadnorm.lab.analysis.library import Library
+from quadnorm.lab.analysis.results import RecordedRun, Results
 from quadnorm.lab.analysis.stored import Array, FieldSample, load_audit, load_sample
 from quadnorm.lab.analysis.tables.table import grid_name
 

@@ -10,7 +10,7 @@ from typing import Any
 from quadnorm._suggest import unknown
 from quadnorm.lab.analysis.figures import fields, theory, transfer, tutorial
 from quadnorm.lab.analysis.figures.style import save
-from quadnorm.lab.analysis.results import Library
+from quadnorm.lab.analysis.library import Library
 
 
 @dataclass(frozen=True)

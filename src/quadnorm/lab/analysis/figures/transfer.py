@@ -12,7 +12,8 @@ from typing import Any
 from quadnorm.lab.analysis.comparisons import here, runs_at
 from quadnorm.lab.analysis.figures.palette import styles
 from quadnorm.lab.analysis.figures.style import FAINT, INK, sheet, style
-from quadnorm.lab.analysis.results import Library, Results, printed_variant
+from quadnorm.lab.analysis.library import Library
+from quadnorm.lab.analysis.results import Results, printed_variant
 from quadnorm.lab.analysis.statistics.fits import fit_power, fit_slope, rises
 from quadnorm.lab.analysis.statistics.summaries import degradation_ratio, summarize
 from quadnorm.lab.analysis.tables.panel import native_grid

@@ -6,7 +6,7 @@ from typing import Any
 
 from quadnorm.lab.analysis.figures.palette import styles
 from quadnorm.lab.analysis.figures.style import FAINT, sheet, style
-from quadnorm.lab.analysis.results import Library
+from quadnorm.lab.analysis.library import Library
 
 
 def tutorial(library: Library) -> Any | None:

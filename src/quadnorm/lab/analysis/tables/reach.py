@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from quadnorm.lab.analysis.results import Library, Results, Seeds
+from quadnorm.lab.analysis.library import Library
+from quadnorm.lab.analysis.results import Results, Seeds
 from quadnorm.lab.analysis.statistics.samples import common
 from quadnorm.lab.analysis.statistics.summaries import best_or_tied, summarize
 from quadnorm.lab.analysis.tables.panel import native_grid

@@ -17,7 +17,7 @@ from quadnorm.lab.analysis.claims.cases.shared import (
 )
 from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, PARTLY, Finding, graded, verdict_of
 from quadnorm.lab.analysis.comparisons import runs_at
-from quadnorm.lab.analysis.results import Library
+from quadnorm.lab.analysis.library import Library
 from quadnorm.lab.analysis.statistics.fits import fit_power
 from quadnorm.lab.analysis.statistics.paired import paired_t
 from quadnorm.lab.analysis.statistics.samples import common

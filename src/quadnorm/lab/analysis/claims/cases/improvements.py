@@ -17,7 +17,7 @@ from quadnorm.lab.analysis.claims.cases.shared import (
 )
 from quadnorm.lab.analysis.claims.verdicts import Finding, graded, verdict_of
 from quadnorm.lab.analysis.comparisons import Contrast, compare_at, runs_at
-from quadnorm.lab.analysis.results import Library
+from quadnorm.lab.analysis.library import Library
 from quadnorm.lab.analysis.statistics.paired import EFFECT_CLASSES, effect_class
 from quadnorm.lab.analysis.statistics.summaries import summarize
 from quadnorm.lab.analysis.tables.table import grid_name

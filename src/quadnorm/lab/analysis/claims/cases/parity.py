@@ -7,7 +7,8 @@ from math import isfinite
 from quadnorm.lab.analysis.claims.cases.shared import decided_by, interval, minus, not_run, source
 from quadnorm.lab.analysis.claims.verdicts import PARTLY, Finding, graded, verdict_of
 from quadnorm.lab.analysis.comparisons import runs_at
-from quadnorm.lab.analysis.results import Library, Seeds
+from quadnorm.lab.analysis.library import Library
+from quadnorm.lab.analysis.results import Seeds
 from quadnorm.lab.analysis.statistics.paired import paired_t, tost
 from quadnorm.lab.analysis.statistics.samples import common
 from quadnorm.lab.analysis.statistics.summaries import summarize

@@ -11,7 +11,8 @@ from typing import Any, Concatenate, ParamSpec
 
 from quadnorm.lab.analysis.claims.verdicts import NOT_RUN, NOT_TESTABLE, Case, Finding
 from quadnorm.lab.analysis.comparisons import budget, runs_at
-from quadnorm.lab.analysis.results import Library, Seeds, printed_variant
+from quadnorm.lab.analysis.library import Library
+from quadnorm.lab.analysis.results import Seeds, printed_variant
 from quadnorm.lab.analysis.statistics.samples import common
 from quadnorm.lab.analysis.statistics.summaries import summarize
 from quadnorm.lab.analysis.tables.panel import BASELINE, native_grid

@@ -6,7 +6,7 @@ from functools import cache
 
 from quadnorm.lab.analysis.claims.cases.shared import decided_by
 from quadnorm.lab.analysis.claims.verdicts import Finding, graded
-from quadnorm.lab.analysis.results import Library
+from quadnorm.lab.analysis.library import Library
 
 
 @cache

@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import isfinite
 
 from quadnorm.lab.analysis.comparisons import Comparison, Contrast, better_of, compare_at, runs_at
-from quadnorm.lab.analysis.results import Library
+from quadnorm.lab.analysis.library import Library
 from quadnorm.lab.analysis.statistics.summaries import summarize
 from quadnorm.lab.analysis.tables.derived import sources
 from quadnorm.lab.analysis.tables.derived.cells import (

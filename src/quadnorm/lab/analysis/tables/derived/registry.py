@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from quadnorm._suggest import unknown
-from quadnorm.lab.analysis.results import Library, library_of
+from quadnorm.lab.analysis.library import Library, library_of
 from quadnorm.lab.analysis.tables.derived import improvements, statistics
 from quadnorm.lab.analysis.tables.printed import PrintedTable
 from quadnorm.lab.analysis.tables.table import Panel, Table

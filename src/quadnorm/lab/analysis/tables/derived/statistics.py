@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import isfinite, nan
 
 from quadnorm.lab.analysis.comparisons import Contrast, compare_at, runs_at
-from quadnorm.lab.analysis.results import Library, parameter_counts
+from quadnorm.lab.analysis.library import Library
+from quadnorm.lab.analysis.results import parameter_counts
 from quadnorm.lab.analysis.statistics.paired import Equivalence, holm, paired_t, tost
 from quadnorm.lab.analysis.statistics.samples import common
 from quadnorm.lab.analysis.statistics.summaries import Summary, baseline_ratio, summarize

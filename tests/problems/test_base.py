@@ -140,6 +140,39 @@ def test_numpy_integers_are_integers():
     assert torch.equal(x, p.sample(range(2), (9, 9))[0])
 
 
+def test_whole_numbers_of_any_library():
+    p = problem("poisson")
+    expected = p.sample([0, 2], (9, 7))[0]
+    for indices in (np.array([0, 2]), torch.tensor([0, 2]), iter([0, 2])):
+        assert torch.equal(p.sample(indices, (9, 7))[0], expected)
+    for resolution in (np.array([9, 7]), torch.Size([9, 7]), torch.tensor([9, 7])):
+        assert torch.equal(p.sample([0, 2], resolution)[0], expected)
+    assert torch.equal(p.sample(torch.tensor(2), torch.tensor(9))[0], p.sample(2, 9)[0])
+
+
+@pytest.mark.parametrize(
+    "indices",
+    [[0.5, 1.7], "12", True, [True, False], np.array([True, False]), 2.0, None, slice(2), np.zeros((2, 2), int)],
+)
+def test_indices_that_are_no_whole_numbers_are_refused(indices):
+    """They were once rounded: a boolean mask drew the samples 0 and 1."""
+    with pytest.raises(ValueError, match="whole numbers and none negative"):
+        problem("poisson").sample(indices, 9)
+
+
+@pytest.mark.parametrize("resolution", [9.0, None, "9", [9.0, 9.0], torch.tensor([[9, 9]])])
+def test_resolutions_that_are_no_whole_numbers_are_refused(resolution):
+    with pytest.raises(ValueError, match="resolution must be an int or 2 ints"):
+        problem("poisson").sample(2, resolution)
+
+
+def test_samples_are_on_the_cpu_whatever_the_default_device():
+    with torch.device("meta"):
+        x, y = problem("poisson").sample(2, 9)
+    assert x.is_cpu
+    assert torch.equal(y, problem("poisson").sample(2, 9)[1])
+
+
 @pytest.mark.parametrize("workers", [0, -1, 1.5, True])
 def test_workers_are_counted(workers):
     with pytest.raises(ValueError, match="workers must be a positive int"):

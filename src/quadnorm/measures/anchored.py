@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from quadnorm.measures.axes import Axis, Coordinates, RuleAxis
-from quadnorm.measures.base import Shape
+from quadnorm.measures.base import Shape, whole_number
 from quadnorm.measures.grid import Grid, Separable
 from quadnorm.measures.mass import Mass, hat_moments
 from quadnorm.measures.padded import PaddedAxis
@@ -118,9 +118,10 @@ class _TrainingGrid:
     @classmethod
     def named(cls, anchor: int | Sequence[int], placement: str | Sequence[str]) -> _TrainingGrid:
         sizes = tuple(anchor) if isinstance(anchor, Sequence) else (anchor,)
-        for n in sizes:
-            if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-                raise ValueError(f"anchor must hold the training grid's samples per axis (1 or more), got {anchor!r}")
+        numbers = [whole_number(n) for n in sizes]
+        sizes = tuple(n for n in numbers if n is not None and n >= 1)
+        if len(sizes) < len(numbers):
+            raise ValueError(f"anchor must hold the training grid's samples per axis (1 or more), got {anchor!r}")
         names = [placement] * len(sizes) if isinstance(placement, str) else list(placement)
         if not isinstance(anchor, Sequence):
             sizes *= len(names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,6 +16,28 @@ if TYPE_CHECKING:
     from quadnorm.measures.composed import Masked, Weights
 
 Shape = tuple[int, ...]
+
+
+def whole_number(n: object) -> int | None:
+    """A whole number of any library (numpy's, a tensor's) as an int; None for everything else, truth values included.
+
+    >>> whole_number(torch.tensor(3)), whole_number(3.0), whole_number(True)
+    (3, None, None)
+    """
+    if isinstance(n, bool) or (isinstance(n, Tensor) and n.dtype == torch.bool):
+        return None
+    try:
+        return operator.index(n)  # type: ignore[arg-type]
+    except (TypeError, RuntimeError):
+        return None
+
+
+def whole_numbers(values: Any) -> list[int] | None:
+    """Several whole numbers, of any library; None if there is anything else among them."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) != 1:
+        return None
+    numbers = [whole_number(n) for n in values]
+    return None if None in numbers else [n for n in numbers if n is not None]
 
 
 class Measure(ABC):

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from torch import Size, Tensor
 
 from quadnorm._suggest import unknown
+from quadnorm.measures.base import whole_number
 
 Layout = Literal["first", "last"] | tuple[int, ...]
 
@@ -17,8 +18,10 @@ def checked_layout(layout: Any) -> Layout:
         if layout not in _NAMES:
             raise ValueError(unknown("layout", layout, _NAMES) + "; or the shape of the tokens' grid, as in (33, 33)")
         return _NAMES[layout]
-    if isinstance(layout, (tuple, list)) and layout and all(isinstance(n, int) and n > 0 for n in layout):
-        return tuple(layout)
+    if isinstance(layout, (tuple, list)) and layout:
+        sizes = tuple(n for n in map(whole_number, layout) if n is not None and n > 0)
+        if len(sizes) == len(layout):
+            return sizes
     raise ValueError(f"layout must be 'first', 'last' or the shape of the tokens' grid, as in (33, 33), got {layout!r}")
 
 

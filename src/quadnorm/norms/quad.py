@@ -12,7 +12,7 @@ from quadnorm._suggest import unknown
 from quadnorm._tensors import is_plain
 from quadnorm.measures import Anchored, Grid, Measure, Separable, as_measure
 from quadnorm.measures.axes import RuleAxis
-from quadnorm.measures.base import Shape
+from quadnorm.measures.base import Shape, whole_number
 from quadnorm.norms.functional import native_norm, spatial_shape
 from quadnorm.norms.kernels import repeated
 from quadnorm.norms.kernels.core import normalize
@@ -86,23 +86,23 @@ class QuadNorm(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        if isinstance(num_features, bool) or not isinstance(num_features, int) or num_features < 1:
+        channels, parts = whole_number(num_features), whole_number(num_groups)
+        if channels is None or channels < 1:
             raise ValueError(f"num_features must be the number of channels, 1 or more, got {num_features!r}")
         if mode not in MODES:
             raise ValueError(unknown("mode", mode, MODES))
-        self.num_features = num_features
+        groups = {"layer": 1, "instance": channels, "group": parts}[mode]  # means per batch entry
+        if groups is None or parts is None or groups < 1 or channels % groups:
+            raise ValueError(
+                f"num_groups must divide num_features, got num_groups={num_groups!r} and num_features={num_features}"
+            )
+        self.num_features, self.num_groups, self.groups = channels, parts, groups
         self.eps = float(eps)
         self.mode = mode
-        self.num_groups = num_groups
-        self.groups = {"layer": 1, "instance": num_features, "group": num_groups}[mode]  # means per batch entry
-        if self.groups < 1 or num_features % self.groups:
-            raise ValueError(
-                f"num_groups must divide num_features, got num_groups={num_groups} and num_features={num_features}"
-            )
         self.measure = measure
         self.layout = layout
         self.affine = affine
-        ones = torch.ones(num_features, device=device, dtype=dtype)
+        ones = torch.ones(channels, device=device, dtype=dtype)
         self.register_parameter("weight", nn.Parameter(ones) if affine else None)
         self.register_parameter("bias", nn.Parameter(torch.zeros_like(ones)) if affine and self.centre else None)
 

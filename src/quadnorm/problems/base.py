@@ -6,7 +6,7 @@ import inspect
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from quadnorm._memory import fits, require
 from quadnorm._suggest import unknown
+from quadnorm.measures.base import whole_number, whole_numbers
 from quadnorm.measures.placement import PLACEMENTS, Placements, placement_of, placements_per_axis
 from quadnorm.problems.parameters import check_parameters
 from quadnorm.problems.solvers.pool import run
@@ -164,27 +165,27 @@ class Problem(ABC):
 
     def indices(self, indices: Iterable[int] | int) -> Sequence[int]:
         """The sample indices as a sequence: an int n means the first n."""
-        wanted: Sequence[int]
-        if isinstance(indices, (int, np.integer)):
-            wanted = range(int(indices))
-        else:
-            wanted = indices if isinstance(indices, range) else [int(i) for i in indices]
+        count = whole_number(indices)
+        given = range(count) if count is not None else indices
+        # Rounding, or reading a boolean mask as 0 and 1, would draw other samples than were meant.
+        wanted = given if isinstance(given, range) else whole_numbers(given)
         if not wanted or min(wanted) < 0:
             raise ValueError(
-                f"{self.name}: expected at least one sample index, none negative; got {indices!r}. "
+                f"{self.name}: expected at least one sample index, whole numbers and none negative; got {indices!r}. "
                 f"Pass a range, such as range(20), or the number of samples"
             )
         return wanted
 
     def shape(self, resolution: Resolution) -> tuple[int, ...]:
         """The shape of the grid: an int means the same number of nodes on every axis."""
-        given = [resolution] * self.dim if isinstance(resolution, (int, np.integer)) else list(resolution)
-        if len(given) != self.dim or any(not isinstance(n, (int, np.integer)) or n < self.smallest for n in given):
+        same = whole_number(resolution)
+        given = whole_numbers(resolution) if same is None else [same] * self.dim
+        if given is None or len(given) != self.dim or min(given) < self.smallest:
             raise ValueError(
                 f"{self.name}: resolution must be an int or {self.dim} ints, each at least {self.smallest}; "
                 f"got {resolution!r}"
             )
-        return tuple(int(n) for n in given)
+        return tuple(given)
 
     def numbers(self, resolution: Resolution) -> int:
         """How many numbers one sample has at a resolution, input and output together."""
@@ -250,7 +251,9 @@ def _gather(
     shapes = [p.shape(r) for r in resolutions]
     need = count * dtype.itemsize * sum(map(p.numbers, resolutions))
     what = f"{count} samples of {p.name} at {', '.join(map(str, resolutions))}"
-    empty = torch.empty
+    empty: Callable[..., Tensor] = partial(
+        torch.empty, device="cpu"
+    )  # they are filled by numpy, whatever the default device
     if not p.kept and not fits(need):  # files may be larger than memory: then the samples are kept on disk
         from quadnorm.problems.spill import spilled
 

@@ -73,12 +73,10 @@ class BlendQuadNorm(QuadNorm):
     def measure(self) -> Measure:
         """The blend as it stands."""
         m = self._measure
-        if self._parameters.get("alpha_logit") is None or not isinstance(m, Blend):
+        logit = getattr(self, "alpha_logit", None)  # none yet while the base class is made
+        if logit is None or not isinstance(m, Blend) or logit.is_meta:  # without numbers: the share it starts from
             return m
-        assert self.alpha_logit is not None
-        if self.alpha_logit.is_meta:  # a model without numbers: the share it starts from
-            return m
-        return Blend(float(self.alpha_logit.detach().sigmoid()), m.quadrature, m.counting)
+        return Blend(float(logit.detach().sigmoid()), m.quadrature, m.counting)
 
     @measure.setter
     def measure(self, value: Any) -> None:

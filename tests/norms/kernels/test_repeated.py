@@ -9,7 +9,7 @@ from torch import nn
 from quadnorm import BlendQuadNorm, QuadNorm, QuadRMSNorm
 from quadnorm.norms.kernels import core, dispatch, repeated
 
-pytest.importorskip("numba")
+launch = pytest.importorskip("quadnorm.norms.kernels.numba.launch", reason="needs numba", exc_type=ImportError)
 
 LAYERS = {
     "layer": lambda: QuadNorm(6),
@@ -106,3 +106,48 @@ def test_gradients_that_lie_otherwise_in_memory():
     (ours,) = torch.autograd.grad(layer(x), x, g)
     (general,) = torch.autograd.grad(by_the_general_entrance(layer, x), x, g.contiguous())
     assert torch.equal(ours, general)
+
+
+@pytest.mark.parametrize("back", [lambda t: t.to(memory_format=torch.channels_last), torch.Tensor.half])
+def test_saved_tensors_that_hooks_give_back_otherwise(back):
+    layer, x, g = QuadNorm(6), torch.randn(2, 6, 7, 8, requires_grad=True), torch.randn(2, 6, 7, 8)
+    (expected,) = torch.autograd.grad(layer(x), x, g)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: back(t) if t.ndim == 4 else t):
+        y = layer(x)
+    (ours,) = torch.autograd.grad(y, x, g)
+    torch.testing.assert_close(ours, expected, atol=5e-3, rtol=5e-3)
+
+
+def test_statistics_that_hooks_give_back_otherwise():
+    layer, x, g = QuadNorm(6, mode="instance"), torch.randn(2, 6, 7, 8, requires_grad=True), torch.randn(2, 6, 7, 8)
+    (expected,) = torch.autograd.grad(layer(x), x, g)
+
+    def strided(t):
+        return torch.stack([t, t], -1)[..., 0]
+
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: strided(t) if t.ndim == 3 else t):
+        y = layer(x)
+    (ours,) = torch.autograd.grad(y, x, g)
+    torch.testing.assert_close(ours, expected)
+
+
+def test_threads_that_make_the_same_constants(monkeypatch):
+    """Two first calls at once each make γ = 1 and β = 0; the ones that are dropped must live as long as their call."""
+    layer, x = QuadNorm(6, affine=False), torch.randn(8, 6, 7, 7)
+    expected = layer(x)
+    layer.__dict__.pop("_memo")
+    ready = layer._plan(x).ready
+    programs = launch.programs
+
+    def meanwhile(program):
+        def run(*given):
+            ready._neutral = None
+            others = [torch.full((6,), 1e6) for _ in range(64)]  # take the memory, if anybody has given it up
+            program(*given)
+            del others
+
+        return run
+
+    for name in ("forward_rows", "forward_blocks"):
+        monkeypatch.setattr(programs, name, meanwhile(getattr(programs, name)))
+    assert torch.equal(layer(x), expected)

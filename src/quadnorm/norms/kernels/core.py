@@ -37,10 +37,7 @@ def normalize(
     if watched and not recorded_before_dispatch():
         seen: Tensor = handle_torch_function(normalize, (x, w), x, w, weight, bias, groups, eps, centre)
         return seen
-    if weight is not None and weight.dtype != w.dtype:
-        weight = weight.to(w.dtype)
-    if bias is not None and bias.dtype != w.dtype:
-        bias = bias.to(w.dtype)
+    weight, bias = _per_channel(weight, "weight", x, w), _per_channel(bias, "bias", x, w)
     if not is_plain(x, w, weight, bias):
         return formula.forward(x, w, weight, bias, groups, eps, centre)
     if torch.is_grad_enabled():
@@ -48,6 +45,18 @@ def normalize(
         y: Tensor = Normalize.apply(x, w, weight, bias, options)  # type: ignore[no-untyped-call]
         return y
     return dispatch.forward(Inputs(x, w, weight, bias, groups, eps, centre, holes))[0]
+
+
+def _per_channel(p: Tensor | None, name: str, x: Tensor, w: Tensor) -> Tensor | None:
+    """γ or β in the statistics' dtype, if it has one number per channel: kernels read that many in any case."""
+    if p is None:
+        return None
+    if p.ndim != 1 or p.shape[0] != x.shape[1]:
+        raise ValueError(
+            f"{name} has shape {tuple(p.shape)}; expected one number for each of the {x.shape[1]} channels, "
+            f"{(x.shape[1],)}"
+        )
+    return p if p.dtype == w.dtype else p.to(w.dtype)
 
 
 class Normalize(torch.autograd.Function):

@@ -139,6 +139,8 @@ def backward(given: Inputs, g: Tensor, stats: Tensor, wrt_w: bool = False) -> tu
     """Gradient like x, and those for β, γ and, if asked for, the weights."""
     x = given.x
     kernel = _kernel(given)
+    if not stats.is_contiguous() or stats.dtype != given.w.dtype:  # as a hook on saved tensors may leave them
+        stats = stats.to(given.w.dtype).contiguous()
     if kernel is not None:
         if not g.is_contiguous() or g.is_neg():
             g = g.resolve_neg().contiguous()

@@ -38,7 +38,12 @@ def serves(ready: Ready, x: Tensor, weight: Tensor | None, bias: Tensor | None) 
         return False
     for t in (weight, bias):
         if t is not None and (
-            type(t) not in _PLAIN or t.dtype != ready.dtype or not t.is_cpu or not t.is_contiguous() or t.is_neg()
+            type(t) not in _PLAIN
+            or t.dtype != ready.dtype
+            or t.shape != ready.per_channel
+            or not t.is_cpu
+            or not t.is_contiguous()
+            or t.is_neg()
         ):
             return False
     return True
@@ -76,7 +81,7 @@ class NormalizeAgain(torch.autograd.Function):
         # Whoever differentiates again, or many gradients at once, needs the formula; the kernel knows neither.
         if torch.is_grad_enabled() or not is_plain(g, x):
             dx, dgamma, dbeta, _ = backward_by_formula(g, Inputs(x, ready.w, weight, None, groups, eps, centre), False)
-        elif g.is_contiguous() and not g.is_neg() and dispatch.numba_may_run():  # x and γ are those of the forward
+        elif g.is_contiguous() and not g.is_neg() and dispatch.numba_may_run() and ready.reads(x, weight, stats):
             dx = dispatch.result_like(x)
             _, dbeta, dgamma = ready.backward(x, weight, centre, g, stats, dx)
         else:

@@ -41,20 +41,21 @@ class Ready:
     part of its time: Python that the field has displaced from the cache. All of it that stays the same is done here.
     """
 
-    __slots__ = ("_address", "_entrance", "_neutral", "_sizes", "dtype", "w")
+    __slots__ = ("_address", "_entrance", "_neutral", "_sizes", "dtype", "per_channel", "w")
 
     def __init__(self, shape: torch.Size, w: Tensor) -> None:
         self.w, self.dtype, self._address = w, w.dtype, w.data_ptr()
         self._sizes = KINDS[w.dtype], shape[0], shape[1], w.shape[1], w.shape[0]
-        self._neutral: list[Tensor] = []
+        self.per_channel = shape[1:2]  # the shape of γ and β
+        self._neutral: tuple[Tensor, Tensor] | None = None
         self._entrance = _entrance()
 
     def forward(
         self, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, centre: bool, y: Tensor, stats: Tensor
     ) -> None:
         """Write y like x (B, C, *spatial) and the statistics (3, B, G). All tensors are contiguous and of w's dtype."""
-        gamma = self._constant(1) if weight is None else weight.data_ptr()
-        beta = self._constant(0) if bias is None else bias.data_ptr()
+        weight, bias = self._one(1) if weight is None else weight, self._one(0) if bias is None else bias
+        gamma, beta = weight.data_ptr(), bias.data_ptr()
         kind, B, C, N, rows_of_w = self._sizes
         G = stats.shape[2]
         program = programs.forward_rows if _by_rows(B * G) else programs.forward_blocks
@@ -68,7 +69,8 @@ class Ready:
         self, x: Tensor, weight: Tensor | None, centre: bool, g: Tensor, stats: Tensor, dx: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Write dx like x; return Σ g and Σ g·ŷ over the samples, (2, B, C), and over the batch too, (C,) each."""
-        gamma = self._constant(1) if weight is None else weight.data_ptr()
+        weight = self._one(1) if weight is None else weight
+        gamma = weight.data_ptr()
         kind, B, C, N, rows_of_w = self._sizes
         G = stats.shape[2]
         sums, dbeta, dgamma = stats.new_empty((2, B, C)), stats.new_empty((C,)), stats.new_empty((C,))
@@ -80,12 +82,23 @@ class Ready:
             )  # fmt: skip
         return sums, dbeta, dgamma
 
-    def _constant(self, value: int) -> int:
-        """Where the numbers 0 … 0 or 1 … 1 stand, one per channel."""
-        if not self._neutral:
+    def reads(self, *saved: Tensor | None) -> bool:
+        """Whether what was saved for the derivative lies in memory as the forward left it.
+
+        Hooks on saved tensors may give back other strides, or another precision.
+        """
+        for t in saved:
+            if t is not None and (t.dtype != self.dtype or not t.is_contiguous() or not t.is_cpu):
+                return False
+        return True
+
+    def _one(self, value: int) -> Tensor:
+        """The numbers 0 … 0 or 1 … 1, one per channel. The caller holds them: another thread may replace the pair."""
+        pair = self._neutral
+        if pair is None:
             C = self._sizes[2]
-            self._neutral = [self.w.new_zeros(C), self.w.new_ones(C)]
-        return self._neutral[value].data_ptr()
+            pair = self._neutral = self.w.new_zeros(C), self.w.new_ones(C)
+        return pair[value]
 
 
 def _by_rows(rows: int) -> bool:

@@ -116,21 +116,18 @@ class Coordinates:
         return torch.tensor(self.x, dtype=torch.float64, device="cpu")
 
     def weights(self, n: int) -> Tensor:
-        x = np.asarray(self.x)
-        if x[0] > x[-1]:
-            return torch.from_numpy(np.ascontiguousarray(self._ascending(x[::-1])[::-1]))
-        return torch.from_numpy(self._ascending(x))
-
-    def _ascending(self, x: np.ndarray) -> np.ndarray:
-        inner = (x[1:] + x[:-1]) / 2
-        length = self.hi - self.lo
+        x, length = self.nodes(n), self.hi - self.lo
+        falling = self.x[0] > self.x[-1]
+        ends = self.lo, self.hi
         if self.periodic:
-            seam = (x[0] + x[-1] - length) / 2
-            faces = np.concatenate([[seam], inner, [seam + length]])
-        else:
-            faces = np.concatenate([[self.lo], inner, [self.hi]])
-        w: np.ndarray = np.diff(faces) / length
-        return w
+            seam = (self.x[0] + self.x[-1] - length) / 2
+            ends = seam, seam + length
+        if falling:
+            x = x.flip(0)
+        # In torch's operations, which a compiler can follow.
+        lo, hi = (torch.tensor([end], dtype=torch.float64, device="cpu") for end in ends)
+        w = torch.diff(torch.cat([lo, (x[1:] + x[:-1]) / 2, hi])) / length
+        return w.flip(0) if falling else w
 
     def flat(self, n: int) -> bool:
         return n == 1

@@ -113,14 +113,24 @@ def _rows(t: Tensor, subject: str, x: Tensor, spatial: Shape) -> Tensor:
     """One number for each sample as (1, N), or for each sample of each batch entry as (B, N)."""
     B, N = x.shape[0], _count(spatial)
     got = tuple(t.shape)
-    if got in (spatial, (N,)):
+    if _same(got, spatial) or _same(got, (N,)):
         return t.reshape(1, N)
-    if got[1:] in (spatial, (N,)) and got[0] in (1, B):
+    if (_same(got[1:], spatial) or _same(got[1:], (N,))) and (got[0] == 1 or got[0] == B):
         return t.reshape(got[0], N)
     raise ValueError(
         f"{subject} shape {got}; expected one number per sample, {spatial}, "
         f"or one set for each of the {B} batch entries, {(B, *spatial)}"
     )
+
+
+def _same(got: Shape, expected: Shape) -> bool:
+    """Whether two shapes agree, size by size: ``in`` and ``==`` of tuples do not see that a compiler's symbol is 9."""
+    if len(got) != len(expected):
+        return False
+    for a, b in zip(got, expected, strict=True):  # noqa: SIM110, a generator would break a compiled graph
+        if a != b:
+            return False
+    return True
 
 
 def check_weights(w: Tensor, subject: str) -> None:

@@ -14,6 +14,7 @@ from quadnorm._precision import full_precision, under_autocast
 from quadnorm._suggest import unknown
 from quadnorm._tensors import is_plain, recorded_before_dispatch
 from quadnorm.measures import Anchored, Measure, as_measure
+from quadnorm.measures.base import whole_number
 from quadnorm.measures.placement import Placements
 from quadnorm.operators.pointwise import plus_product
 from quadnorm.operators.spectral.dft import COUNTING, Wave, matrix, waves_of
@@ -98,9 +99,10 @@ class SpectralConv(nn.Module):
             raise ValueError(unknown("kernel", kernel, KERNELS))
         if backend not in BACKENDS:
             raise ValueError(unknown("backend", backend, BACKENDS))
-        kept = _per_axis(modes, dim, "modes")
-        if any(not isinstance(m, int) or m < 1 for m in kept) or not 1 <= len(kept) <= 3:
-            raise ValueError(f"modes must be whole numbers from 1 for 1 to 3 axes, got {modes!r}")
+        given = _per_axis(modes, dim, "modes")
+        kept = tuple(m for m in map(whole_number, given) if m is not None and m >= 1)
+        if len(kept) < len(given) or not 1 <= len(kept) <= 3:
+            raise ValueError(f"modes must be whole numbers from 1 for 1 to 3 axes, got {modes!r} for {len(given)} axes")
         self.in_channels, self.out_channels = in_channels, out_channels
         self.kernel, self.backend, self.placement = kernel, backend, placement
         self.period = None if period is None else tuple(float(p) for p in _per_axis(period, len(kept), "period"))
@@ -113,10 +115,8 @@ class SpectralConv(nn.Module):
         real = torch.get_default_dtype() if dtype is None else dtype
         pair, free = (in_channels, out_channels), self.modes.shape
         if tied:
-            source, sign, count = tie(self.modes)
-            home = torch.get_default_device() if device is None else device
-            self.register_buffer("_source", source.to(home), persistent=False)
-            self.register_buffer("_sign", sign.to(home), persistent=False)
+            count = tie(self.modes)[2]
+            self._tie_on(torch.get_default_device() if device is None else torch.device(device))
             self.dc = nn.Parameter(torch.empty(pair, device=device, dtype=real))
             free = (count,)
         self.weight = nn.Parameter(torch.empty((*free, *pair), device=device, dtype=real.to_complex()))
@@ -165,8 +165,16 @@ class SpectralConv(nn.Module):
     def full_weight(self) -> Tensor:
         """The complex matrices of all modes, (K, C_in, C_out)."""
         if self.kernel == "hermitian":
+            if self._source.device != self.weight.device:  # loaded into a model without numbers, by assign=True
+                self._tie_on(self.weight.device)
             return untie(self.dc, self.weight, self._source, self._sign)  # type: ignore[arg-type]
         return self.weight.flatten(0, -3)
+
+    def _tie_on(self, device: torch.device) -> None:
+        """Put the table of tied modes on a device. It follows from the modes and is no part of the state."""
+        source, sign, _ = tie(self.modes)
+        self.register_buffer("_source", source.to(device), persistent=False)
+        self.register_buffer("_sign", sign.to(device), persistent=False)
 
     def forward(
         self, x: Tensor, bias: Tensor | None = None, weights: Tensor | None = None, skip: Tensor | None = None
@@ -252,12 +260,15 @@ class SpectralConv(nn.Module):
         def both_parts(t: Tensor) -> Tensor:
             if not t.is_complex():
                 return fn(t)
-            parts = fn(torch.view_as_real(t))
+            both = torch.view_as_real(t).flatten(-2)  # of t's rank, which decides about memory formats
+            parts = fn(both)
             if parts.dtype not in (torch.float32, torch.float64):  # no complex arithmetic in half precision
-                parts = torch.view_as_real(t).to(parts.device)
-            return torch.view_as_complex(parts.contiguous())
+                parts = both.to(parts.device)
+            return torch.view_as_complex(parts.contiguous().view(*t.shape, 2))
 
         super()._apply(both_parts, recurse)  # type: ignore[no-untyped-call]
+        if self.kernel == "hermitian":
+            self._tie_on(self.weight.device)  # to_empty() leaves no numbers in it
         return self
 
     def extra_repr(self) -> str:

@@ -73,6 +73,17 @@ MISTAKES = [
     ),
     (["audit", "raises.py:nan", "-r", "9", "-r", "17", "--data", "poisson"], "gives NaN or infinity at 9×9"),
     (["audit", "broken.py:make", "-r", "9", "-r", "17", "--data", "poisson"], "broken.py raised SyntaxError"),
+    (["audit", "raises.py", "-r", "9", "17"], "expected FILE.py:NAME with a function that makes the model"),
+    (["audit", "raises.py:make", "-r", "9", "9", "--data", "poisson"], "an audit compares grids"),
+    (["data", "show", "folder"], "folder is a folder; expected a problem's name"),
+    (["data", "show", "theirs.pt", "-r", "9"], "--resolution is for problems"),
+    (["data", "show", "poisson", "-n", "0"], "should be greater than or equal to 1, got '0'"),
+    (["data", "fetch", "darcy-official"], "quadnorm data info darcy-official"),
+    (["eval", "run", "--split", "tset"], "Invalid value for '--split': 'tset' is not one of"),
+    (["report", "--readme", "no-such.md"], "no file no-such.md"),
+    (["study", "show", "dmo"], "did you mean 'demo'"),
+    (["study", "run", "demo", "--scheduler", "host"], "expected one like tcp://host:8786"),
+    (["theory", "means", "--figure", "-o", "text.yaml"], "is a file; expected a folder for the figures"),
 ]
 FILES = {
     "text.yaml": "just text\n",
@@ -259,3 +270,8 @@ def test_a_study_from_plan_to_report(tmp_path, monkeypatch, capsys):
     page = (tmp_path / "report.html").read_text()
     assert "Records: <code>smoke.tar.xz</code>" in page  # not the folder that it was unpacked into
     assert "against <code>results</code>" in page
+    (tmp_path / "smoke.tar.xz").rename(tmp_path / "folder.tar.xz")
+    assert run(["study", "show", *choice, "--out", "."]) == 0  # a folder of packs, as this repository's results
+    assert "LayerNorm" in capsys.readouterr().out
+    assert run(["report", ".", "-o", "packs.html"]) == 0
+    assert "Records: <code>folder.tar.xz</code>" in (tmp_path / "packs.html").read_text()

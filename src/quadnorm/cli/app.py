@@ -80,7 +80,7 @@ def run(arguments: Sequence[str]) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 141
         except Exception as error:
-            return _explain(error)
+            return _explain(error, arguments)
 
 
 def _invoke(arguments: Sequence[str]) -> int:
@@ -94,7 +94,7 @@ def _invoke(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _explain(error: Exception) -> int:
+def _explain(error: Exception, arguments: Sequence[str]) -> int:
     code = getattr(error, "exit_code", None)
     if code is not None and not hasattr(error, "format_message"):  # typer.Exit
         return int(code)
@@ -105,7 +105,8 @@ def _explain(error: Exception) -> int:
             return 2  # the help has been printed
         context = getattr(error, "ctx", None)
         hint = f" (see {context.command_path} --help)" if context is not None else ""
-        return _fail(printable(" ".join(error.format_message().split())) + hint)
+        message = " ".join(error.format_message().split()).replace(": Value error, ", ": ").replace(": Input ", ": ")
+        return _fail(printable(message + _got(error, arguments)) + hint)
     if isinstance(error, MemoryError):
         return _fail("there is not enough memory for this; take fewer samples or a coarser grid")
     if isinstance(error, RecursionError):
@@ -114,6 +115,18 @@ def _explain(error: Exception) -> int:
         return _fail(advice)
     name = "" if isinstance(error, _EXPECTED) else f"{type(error).__name__}: "
     return _fail(name + advised(one_line(error)))
+
+
+def _got(error: Exception, arguments: Sequence[str]) -> str:
+    """What was given for an option whose value is out of range, for messages that only say what was expected."""
+    names = getattr(getattr(error, "param", None), "opts", [])
+    if type(error).__name__ != "BadParameter" or "'" in str(error):  # the value is quoted already
+        return ""
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        name, equals, value = argument.partition("=")
+        if name in names:
+            return f", got {(value if equals else following)[:80]!r}"
+    return ""
 
 
 def _fail(message: str, code: int = 2) -> int:

@@ -91,6 +91,8 @@ def _subject(
     if names_file(model):
         p, subject = problem(data, **parameters(param)), _from_file(model)
         indices = range(samples)
+    elif model.endswith(".py"):
+        raise ValueError(f"{model}: expected FILE.py:NAME with a function that makes the model, as in {model}:make")
     else:
         subject, config = load_model(model)
         p = problem_of(config)
@@ -101,7 +103,7 @@ def _subject(
             f"{p.name} has its samples on meshes, and an audit compares grids; for a model's errors on other meshes: "
             f"quadnorm eval RUN -p mesh=boundary"
         )
-    if len(grids) < 2:
+    if len(set(grids)) < 2:
         raise ValueError("an audit compares grids: give the training resolution and at least one more, -r 33 65 129")
     return subject, _Inputs(p, indices), grids
 

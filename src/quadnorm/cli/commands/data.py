@@ -74,12 +74,16 @@ def show(
     ] = None,
     seed: Seed = 0,
     param: Param = None,
-    as_json: Json = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For a file: print JSON instead of text.")] = False,
 ) -> None:
     """Draw samples of a problem. For a file: print its fields, shapes, nodes and ranges, and draw it with -o."""
     from quadnorm.problems import problem
     from quadnorm.problems.draw import draw
 
+    if resolution is not None and _is_file(name):
+        raise ValueError(f"--resolution is for problems; {name} is shown at the resolution that it is stored at")
+    if Path(name).is_dir():
+        raise ValueError(f"{name} is a folder; expected a problem's name (quadnorm data list) or a file with data")
     given = parameters(param)
     if not _is_file(name):
         say(draw(problem(name, **given), out or Path("samples.png"), samples, grid(resolution or "129"), seed))
@@ -91,7 +95,7 @@ def show(
     if out is not None:
         p = problem("files", train=name, **given)
         count = min(samples, card.samples)
-        say(draw(p, out, count, card.resolution if resolution is None else grid(resolution), seed))
+        say(draw(p, out, count, card.resolution, seed))
 
 
 def _reader_options(path: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -134,7 +138,10 @@ def fetch(
     p = problem(name, **parameters(param))
     get = getattr(p, "fetch", None)
     if get is None:
-        raise ValueError(f"{name} is generated, not downloaded; problems that can be fetched: darcy-neuralop")
+        raise ValueError(
+            f"{name} is not a problem that can be downloaded, only darcy-neuralop is; where the data of {name} come "
+            f"from: quadnorm data info {name}"
+        )
     say(get(archive))
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def report(
     records: Annotated[
-        list[Path] | None, typer.Argument(help="Folders of records, or packs of them; default: results.")
+        list[Path] | None, typer.Argument(help="Folders of records, packs, or folders of packs; default: results.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write, or a folder for it.")] = Path(
         "report.html"
@@ -39,6 +39,8 @@ def report(
     """Write one self-contained page from records: tables with the paper's values, figures, claims. Trains nothing."""
     from tempfile import TemporaryDirectory
 
+    if readme is not None and not readme.is_file():
+        raise FileNotFoundError(f"no file {readme} whose table of results --readme could update")
     with TemporaryDirectory() as scratch:  # figures read from it while the page is written
         library = _library(records or [Path("results")], Path(scratch) / "records")
         older = _library(compare, Path(scratch) / "older") if compare else None
@@ -54,11 +56,13 @@ def _library(given: list[Path], scratch: Path) -> Library:
     """The records of folders and packed files, which are unpacked into ``scratch`` and keep their own names."""
     from dataclasses import replace
 
+    from quadnorm.cli.records import sources
     from quadnorm.lab.report import library_of
     from quadnorm.lab.studies.pack import unpack
 
-    folders = [unpack(path, scratch / str(k)) if path.is_file() else path for k, path in enumerate(given)]
-    return replace(library_of(folders), names=tuple(map(str, given)))
+    found = sources(given)
+    folders = [unpack(path, scratch / str(k)) if path.is_file() else path for k, path in enumerate(found)]
+    return replace(library_of(folders), names=tuple(map(str, found)))
 
 
 def _write(

@@ -1,8 +1,9 @@
-"""``quadnorm study``: the paper's studies and ours — list, plan, run, show."""
+"""``quadnorm study``: the paper's studies and ours: list, plan, run, show, pack."""
 
 import csv
 import io
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +18,7 @@ from quadnorm.cli.terminal import rows_as, say, table
 
 MOST_SEEDS = 1000
 
-app = typer.Typer(help="The paper's studies and ours: list, plan, run, show.", no_args_is_help=True)
+app = typer.Typer(help="The paper's studies and ours: list, plan, run, show, pack.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="The study's name, as in `quadnorm study list`.")]
 Preset = Annotated[str, typer.Option(help="smoke (seconds), desk (minutes on two cores) or paper (its budget).")]
@@ -25,9 +26,7 @@ Out = Annotated[Path, typer.Option("--out", "-o", help="Folder of the records.")
 Seeds = Annotated[str | None, typer.Option(help="How many seeds (3) or which (0,2,5); default: the preset's.")]
 Changes = Annotated[
     list[str] | None,
-    typer.Argument(
-        help="Changes: samples.train=100 epochs=5 method.mode=layer problem.placement=cell operator.width=8"
-    ),
+    typer.Argument(help="Changes to the study, such as epochs=5 samples.train=100 method.mode=layer operator.width=8."),
 ]
 Threads = Annotated[
     int,
@@ -95,6 +94,8 @@ def run(
     """Train and evaluate the runs of a study that are missing. Stop it at any time: the same command continues it."""
     from quadnorm.lab.studies.runner import run_study, start_again
 
+    if scheduler is not None and not re.fullmatch(r"\w+://.+:\d+", scheduler):
+        raise ValueError(f"cannot read the address --scheduler {scheduler[:80]!r}; expected one like tcp://host:8786")
     s = _study(name, changes, preset, seeds, method, threads)
     if dry_run:
         _dry_run(s, workers)
@@ -115,22 +116,24 @@ def show(
     preset: Preset = "desk",
     seeds: Seeds = None,
     method: Methods = None,
-    out: Out = Path("results"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the records, or a pack.")] = Path("results"),
     threads: Threads = 1,
     allow_mixed: Annotated[bool, typer.Option(help="Show records of different code versions side by side.")] = False,
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
     """Show a study's table from its records, with the paper's values."""
-    if not (out / "runs").is_dir():
-        raise FileNotFoundError(f"no records in {out}; make them with: quadnorm study run {name} --out {out}")
-    s = _study(name, changes, preset, seeds, method, threads)
-    if not (as_json or as_csv):
-        _show(s, out, allow_mixed)
-        return
+    from quadnorm.cli.records import opened
     from quadnorm.lab.analysis.tables import study_table
 
-    text = study_table(s, out, allow_mixed=allow_mixed).csv()
+    s = _study(name, changes, preset, seeds, method, threads)
+    with opened(out) as folder:
+        if not (folder / "runs").is_dir():
+            raise FileNotFoundError(f"no records in {out}; make them with: quadnorm study run {name} --out {out}")
+        if not (as_json or as_csv):
+            _show(s, folder, allow_mixed)
+            return
+        text = study_table(s, folder, allow_mixed=allow_mixed).csv()
     if as_json:
         rows_as(list(csv.DictReader(io.StringIO(text))), as_json, as_csv)
     else:

@@ -51,7 +51,7 @@ def show_list(preset: str, out: Path, as_json: bool, as_csv: bool) -> None:
         return
     width = _width()
     unit, factor = ("s", 1) if preset == "smoke" else ("min", 60)
-    say(_line("study", "runs", unit, "there", "title", width))
+    say(_line("study", "runs", unit, "recorded", "title", width))
     group = None
     for row in records:
         if row["group"] != group:
@@ -64,7 +64,7 @@ def show_list(preset: str, out: Path, as_json: bool, as_csv: bool) -> None:
 
 
 def _line(name: str, runs: str, time: str, there: str, title: str, width: int | None) -> str:
-    text = f"{name:{NAME + 2}} {runs:>4} {time:>5} {there:>6}  {printable(title)}"
+    text = f"{name:{NAME + 2}} {runs:>4} {time:>5} {there:>8}  {printable(title)}"
     return text if width is None or len(text) <= width else text[: width - 1] + "…"
 
 

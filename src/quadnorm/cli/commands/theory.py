@@ -11,7 +11,7 @@ from quadnorm.cli.terminal import say
 
 def theory(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Statements, as --list names them; default: all.")
+        list[str] | None, typer.Argument(metavar="names", help="Statements, as --list names them; default: all.")
     ] = None,
     figure: Annotated[bool, typer.Option("--figure", help="Also draw each statement as SVG and PNG.")] = False,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the figures.")] = Path("theory"),
@@ -25,6 +25,8 @@ def theory(
     from quadnorm.lab.theory import statements
 
     chosen = statements(names or [])
+    if figure and out.exists() and not out.is_dir():
+        raise ValueError(f"--out {out} is a file; expected a folder for the figures")
     if only_list:
         for s in chosen:
             say(f"{s.name}: {s.text}")

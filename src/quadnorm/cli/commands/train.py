@@ -26,10 +26,14 @@ def stoppable(advice: str = "") -> Iterator[None]:
 
 def train(
     overrides: Annotated[
-        list[str] | None, typer.Argument(help="Settings, a.b=c, as in operator.params.norm=quad.")
+        list[str] | None,
+        typer.Argument(
+            help="Settings, section.key=value: problem.name=poisson operator.params.norm=quad epochs=20; "
+            "the config.yaml of a run lists them all."
+        ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option("--config", "-c", help="A YAML file; default: the paper's protocol.")
+        Path | None, typer.Option("--config", "-c", help="A YAML file with settings; default: the paper's.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The run's folder.")] = Path("run"),
     restart: Annotated[bool, typer.Option("--restart", help="Start again instead of resuming.")] = False,
@@ -57,7 +61,7 @@ def train(
         return
     why = "all epochs are done" if result.ended == "epochs" else "no better epoch came in time"
     say(
-        f"{result.folder}: {why} after {result.epochs} epochs; "
+        f"{result.folder}: {why} after {result.epochs} epoch{'s' * (result.epochs != 1)}; "
         f"best validation error {100 * result.best_val:.3f} % at epoch {result.best_epoch}"
     )
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from quadnorm.adapt import at_native, check_grid, register_anchor
     from quadnorm.adapt.anchoring.anchor import anchor
     from quadnorm.adapt.auditing.audit import audit
-    from quadnorm.adapt.convert import convert
+    from quadnorm.adapt.converting.convert import convert
     from quadnorm.adapt.extending.extend import extend
     from quadnorm.measures import (
         Anchored,

@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import quadnorm as qn
-from quadnorm.adapt.calls.planning.counts import Count, counts
+from quadnorm.adapt.calls.planning.counts import Count, counts_of
 from quadnorm.carry.grids import carry
 
 WAYS = [qn.anchor, qn.extend]
@@ -67,7 +67,7 @@ def test_a_used_model_does_what_a_new_one_does(way, form):
 
 def test_numbers_that_move():
     grid, refined = (9, 5), (17, 9)
-    found = counts((9 * 5 * 4, 0.5, 8, 1 / 9, 7), [(17 * 5 * 4, 0.5, 16, 1 / 17, 9), (9 * 9 * 4, 0.5, 8, 1 / 9, 7)],
+    found = counts_of((9 * 5 * 4, 0.5, 8, 1 / 9, 7), [(17 * 5 * 4, 0.5, 16, 1 / 17, 9), (9 * 9 * 4, 0.5, 8, 1 / 9, 7)],
                    grid, refined)  # fmt: skip
     elements, fixed, steps, inverse, odd = found
     assert fixed is None

@@ -34,7 +34,7 @@ def check_module(model: nn.Module, verb: str) -> None:
             )
 
 
-def copied(model: nn.Module, share: bool = False) -> nn.Module:
+def deep_copy(model: nn.Module, share: bool = False) -> nn.Module:
     """A deep copy, with the parameters themselves if ``share``."""
     memo: dict[int, Any] = {id(p): p for p in model.parameters()} if share else {}
     try:
@@ -113,7 +113,7 @@ def _placements(model: nn.Module, placement: str | Sequence[str] | None, d: int)
     return names
 
 
-def replaced(model: nn.Module, paths: list[str], new: nn.Module) -> nn.Module:
+def replace_module(model: nn.Module, paths: list[str], new: nn.Module) -> nn.Module:
     """The model with ``new`` in all the given places; ``new`` itself if one of them is the root."""
     for path in paths:
         if not path:
@@ -147,7 +147,14 @@ def guess_dimension(model: nn.Module) -> int | None:
     return dimensions.pop() if len(dimensions) == 1 else None
 
 
-def scratch(model: nn.Module) -> nn.Module:
+def trial_copy(model: nn.Module) -> nn.Module:
     """A copy for trial runs, in eval mode: parameters shared, buffers and everything else its own."""
     memo: dict[int, Any] = {id(p): p for p in model.parameters()}
     return copy.deepcopy(model, memo).eval()
+
+
+def take_hooks(new: nn.Module, old: nn.Module) -> None:
+    """Give a module the hooks of the one it replaces."""
+    for name in vars(old):
+        if name.endswith(("_hooks", "_hooks_with_kwargs", "_hooks_always_called")):
+            setattr(new, name, getattr(old, name))

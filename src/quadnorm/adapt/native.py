@@ -11,7 +11,7 @@ from quadnorm._suggest import unknown
 from quadnorm.adapt.calls.inputs.layouts import check_layout, grid_of_inputs, regridded
 from quadnorm.adapt.calls.inputs.probes import layout_of_model
 from quadnorm.adapt.calls.trees import mapped
-from quadnorm.adapt.calls.watching.quiet import looked_at
+from quadnorm.adapt.calls.watching.quiet import trial_output
 from quadnorm.adapt.models import model_grid
 from quadnorm.carry.grids import carry
 from quadnorm.carry.lines import METHODS
@@ -136,7 +136,7 @@ class AtNative(nn.Module):
             return None
         if (size, shape) not in self._outputs:
             try:
-                y = looked_at(self.model, mapped(lambda t: t[:1] if t.ndim else t, arguments))
+                y = trial_output(self.model, mapped(lambda t: t[:1] if t.ndim else t, arguments))
                 there = tuple(y.shape[2:])
             except Exception:  # the model runs on its training grid alone
                 there = size

@@ -14,7 +14,7 @@ from quadnorm.measures.placement import placements_per_axis
 SAME_NODES = ({"left", "periodic"},)
 
 
-def seen_placement(fields: Sequence[Tensor]) -> GridCheck | None:
+def placement_of_data(fields: Sequence[Tensor]) -> GridCheck | None:
     """The check of the coarsest against the finest of several resolutions of the same data (B, C, *spatial); None
     where they do not tell."""
     ordered = sorted(fields, key=lambda x: x.shape[2:].numel())
@@ -26,7 +26,7 @@ def seen_placement(fields: Sequence[Tensor]) -> GridCheck | None:
         return None
 
 
-def settled_placement(
+def decided_placement(
     check: GridCheck | None, declared: str | Sequence[str] | None, d: int, own: tuple[str, ...] | None
 ) -> tuple[str, ...] | None:
     """The placement to use: the data's where it is sure, unless it contradicts what was declared, which is an error.
@@ -50,7 +50,7 @@ def _same_nodes(a: str, b: str) -> bool:
     return a == b or any({a, b} == pair for pair in SAME_NODES)
 
 
-def tie(placement: tuple[str, ...]) -> str:
+def open_question(placement: tuple[str, ...]) -> str:
     """The question that decides between placements of the same nodes, or nothing."""
     if not any(p in pair for p in placement for pair in SAME_NODES):
         return ""
@@ -83,6 +83,6 @@ def example_and_placement(
         except Exception:  # data exists at some resolutions only
             continue
         if isinstance(native, Tensor) and isinstance(fine, Tensor):
-            check = seen_placement([native, fine])
+            check = placement_of_data([native, fine])
         break
-    return native, settled_placement(check, declared, len(wanted), own), check
+    return native, decided_placement(check, declared, len(wanted), own), check

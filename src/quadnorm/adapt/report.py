@@ -1,4 +1,4 @@
-"""What was done to each module of a model, and why."""
+"""Reports of what was done to each module of a model and why, and the words for grids in them."""
 
 from __future__ import annotations
 
@@ -87,6 +87,25 @@ class AnchorReport:
         rows = [list(e.as_row().values()) for e in self.entries]
         notes = "".join(f"<p>note: {escape(n)}</p>" for n in self.notes)
         return f"<p>{escape(self.title)}</p>{html_table(head, rows)}{notes}"
+
+
+def size_text(sizes: Iterable[int]) -> str:
+    """A grid's samples per axis.
+
+    >>> size_text((17, 33))
+    '17×33'
+    """
+    return "×".join(map(str, sizes))
+
+
+def grid_text(sizes: Iterable[int], placements: Sequence[str]) -> str:
+    """A grid's samples per axis and their placement.
+
+    >>> grid_text((17, 17), ("endpoint", "endpoint")), grid_text((9, 8), ("cell", "periodic"))
+    ('17×17, endpoint samples', '9×8, cell, periodic samples')
+    """
+    words = placements[:1] if len(set(placements)) == 1 else placements
+    return f"{size_text(sizes)}, {', '.join(words)} samples"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

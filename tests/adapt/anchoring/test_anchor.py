@@ -7,7 +7,7 @@ from torch import nn
 
 from quadnorm import Grid
 from quadnorm.adapt import Place, anchor, register_anchor
-from quadnorm.adapt.anchoring.registry import RULES
+from quadnorm.adapt.anchoring.rules.registry import RULES
 from quadnorm.operators import FNO, GalerkinTransformer, Transolver
 from tests.adapt.anchoring.small_models import small
 

@@ -8,15 +8,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from quadnorm.adapt.anchoring.by_calls import by_calls
-from quadnorm.adapt.anchoring.drift import drifts
-from quadnorm.adapt.anchoring.examine import examined
+from quadnorm.adapt.anchoring.by_calls import anchor_calls
+from quadnorm.adapt.anchoring.by_modules import anchor_modules
+from quadnorm.adapt.anchoring.drift import Drifts, measure_drifts
 from quadnorm.adapt.anchoring.trace import Example, call
 from quadnorm.adapt.calls.inputs.probes import Probe, make_probe
 from quadnorm.adapt.calls.trees import tensors
-from quadnorm.adapt.models import check_module, model_grid, own_placement, scratch
-from quadnorm.adapt.placing import example_and_placement, tie
-from quadnorm.adapt.report import AnchorReport
+from quadnorm.adapt.models import check_module, model_grid, own_placement, trial_copy
+from quadnorm.adapt.placing import example_and_placement, open_question
+from quadnorm.adapt.report import AnchorReport, grid_text
 from quadnorm.measures.base import Shape
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}  # of the largest output; half precision has 2e-2
@@ -86,26 +86,23 @@ def anchor(
     sizes, names = model_grid(model, resolution, placement)
     example, placed, check = example_and_placement(example, sizes, placement, own_placement(model, len(sizes)))
     names = placed or names
-    anchored_copy, report, note, tried = examined(model, sizes, names, example, share)
+    anchored_copy, report, look = anchor_modules(model, sizes, names, example, share)
     without_values = any(p.is_meta for p in model.parameters())
-    probe = None if tried is None or without_values else _probe(model, sizes, names, tried, layout)
+    probe = None
+    if look.example is not None and not without_values:
+        probe = _probe(model, sizes, names, look.example, layout)
     if probe is not None:
-        anchored_copy = by_calls(anchored_copy, probe, report)
+        anchored_copy = anchor_calls(anchored_copy, probe, report)
     _require_sums(report)
-    if tried is None:
-        raise ValueError(note)
+    if look.example is None:
+        raise ValueError(look.source)
     report.title = _title(report, sizes, names)
-    report.notes.append(_compare(model, anchored_copy, tried, note))
-    measured = None if probe is None else drifts(model, anchored_copy, probe)
-    if measured is not None:
-        report.notes.append(str(measured))
-        if measured.worse and not force:
-            raise ValueError(
-                f"anchoring makes this model worse: {measured}. quadnorm.{measured.take.split(',')[0]} does not; "
-                f"force=True (--force) anchors all the same\n{report}"
-            )
+    report.notes.append(_compare(model, anchored_copy, look.example, look.source))
+    if probe is not None:
+        _note_drifts(report, measure_drifts(model, anchored_copy, probe), force)
     if check is not None:
-        report.notes.append(f"placement, from the data: {check}" + (f"; {tie(names)}" if tie(names) else ""))
+        question = open_question(names)
+        report.notes.append(f"placement, from the data: {check}" + (f"; {question}" if question else ""))
     anchored_copy.anchor_report = report  # type: ignore[assignment]
     return anchored_copy
 
@@ -121,6 +118,7 @@ def _probe(model: nn.Module, sizes: Shape, names: tuple[str, ...], example: Any,
 
 
 def _require_sums(report: AnchorReport) -> None:
+    """Refuse a model without any sum that is anchored, or need not be."""
     if not report.changed and not report.unchanged:
         others = "\n".join(f"  {e.name or '(model)'} ({e.kind}): {e.why}" for e in report.left)
         raise ValueError(
@@ -133,13 +131,22 @@ def _require_sums(report: AnchorReport) -> None:
 
 def _title(report: AnchorReport, sizes: Shape, names: tuple[str, ...]) -> str:
     n, m = len(report.changed), len(report.left)
-    grid = "×".join(map(str, sizes))
-    where = names[0] if len(set(names)) == 1 else ", ".join(names)
-    return f"anchored at {grid}, {where} samples: {n} sum{'s' * (n != 1)} anchored, {m} left"
+    return f"anchored at {grid_text(sizes, names)}: {n} sum{'s' * (n != 1)} anchored, {m} left"
 
 
-def _compare(model: nn.Module, anchored_copy: nn.Module, example: Example, note: str) -> str:
-    a, b = (tensors(call(scratch(m), example)) for m in (model, anchored_copy))
+def _note_drifts(report: AnchorReport, drifts: Drifts, force: bool) -> None:
+    """Add the drift of each way to the report; an error where anchoring makes it larger, unless ``force``."""
+    report.notes.append(str(drifts))
+    if drifts.worse and not force:
+        raise ValueError(
+            f"anchoring makes this model worse: {drifts}. quadnorm.{drifts.take.split(',')[0]} does not; "
+            f"force=True (--force) anchors all the same\n{report}"
+        )
+
+
+def _compare(model: nn.Module, anchored_copy: nn.Module, example: Example, source: str) -> str:
+    """A note on how far the copy's output is from the model's at the training resolution; an error if it is far."""
+    a, b = (tensors(call(trial_copy(m), example)) for m in (model, anchored_copy))
     if any(t.is_meta for t in a):
         return (
             "not compared with the model, and its calls outside of modules not looked at: a model on the meta device "
@@ -150,15 +157,15 @@ def _compare(model: nn.Module, anchored_copy: nn.Module, example: Example, note:
         if not (s.is_floating_point() or s.is_complex()) or s.numel() == 0:
             continue
         if not torch.isfinite(s).all():
-            return f"not compared with the model: its own output on {note} is not finite; pass example="
+            return f"not compared with the model: its own output on {source} is not finite; pass example="
         gap = ((s - t).abs().max() / s.abs().max().clamp_min(torch.finfo(s.dtype).tiny)).item()
         if not gap <= TOLERANCE.get(s.abs().dtype, 2e-2):
             raise RuntimeError(
                 f"the anchored copy differs from the model by {gap:.1e} of the largest output at the training "
-                f"resolution, on {note}; "
+                f"resolution, on {source}; "
                 f"a registered rule may be wrong, or a module sees another grid than expected: pass example="
             )
         gaps.append(gap)
     if not gaps:
-        return f"not compared with the model: on {note} it returned no tensor of real or complex numbers"
-    return f"compared with the model on {note}: equal to {max(gaps):.1e} of the largest output"
+        return f"not compared with the model: on {source} it returned no tensor of real or complex numbers"
+    return f"compared with the model on {source}: equal to {max(gaps):.1e} of the largest output"

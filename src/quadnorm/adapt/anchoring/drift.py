@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from quadnorm.adapt.anchoring.rows import grid_argument
-from quadnorm.adapt.calls.errors import CannotFollowError
+from quadnorm.adapt.anchoring.running_grid import grid_argument
+from quadnorm.adapt.calls.errors import CannotFollowError, first_line
 from quadnorm.adapt.calls.grids.gaps import at_training_nodes, relative_gap
 from quadnorm.adapt.calls.inputs.probes import Probe
-from quadnorm.adapt.calls.planning.runs import refinements
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.adapt.extending.extended import Extended
-from quadnorm.adapt.models import scratch
+from quadnorm.adapt.models import trial_copy
+from quadnorm.adapt.report import size_text
 from quadnorm.measures.base import Shape
 
 
@@ -45,37 +45,30 @@ class Drifts:
         return after > 1.02 * before + self.rounding
 
     def __str__(self) -> str:
-        grids = " to ".join("×".join(map(str, g)) for g in (self.native, self.shape))
+        grids = " to ".join(size_text(g) for g in (self.native, self.shape))
         values = ", ".join(f"{way} {v:.1e}" for way, v in self.ways.items())
         why = f" (extend refuses: {self.refused})" if self.refused else ""
         return f"drift from {grids} on a smooth input: {values}{why}; take {self.take}"
 
 
-def finer(probe: Probe) -> Shape:
-    """A grid that contains the training grid."""
-    return tuple(refinements(p, n)[0] for n, p in zip(probe.resolution, probe.placements, strict=True))
-
-
-def failure(model: nn.Module, probe: Probe) -> str | None:
+def failure_on_finer_grid(model: nn.Module, probe: Probe) -> str | None:
     """Why a model does not run on a finer grid; None if it does."""
-    shape = finer(probe)
+    shape = probe.finer
     args, kwargs = probe.smooth(shape)
-    options: dict[str, Any] = {"grid": shape} if probe.layout == "tokens" else {}
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            scratch(model)(*args, **kwargs, **options)
+            trial_copy(model)(*args, **kwargs, **probe.grid_option(shape))
     except Exception as error:  # whatever the model's own code makes of it
-        return f"{type(error).__name__}: {error}".splitlines()[0]
+        return first_line(error)
     return None
 
 
-def drifts(model: nn.Module, anchored: nn.Module | None, probe: Probe) -> Drifts:
+def measure_drifts(model: nn.Module, anchored: nn.Module | None, probe: Probe) -> Drifts:
     """Measure all ways on a grid that contains the training grid."""
-    shape = finer(probe)
-    trial = scratch(model)
+    shape, options = probe.finer, probe.grid_option(probe.finer)
+    trial = trial_copy(model)
     extended = Extended(trial, probe.resolution, probe.placements, probe.layout, "cubic")
     native_arguments, arguments = probe.smooth(probe.resolution), probe.smooth(shape)
-    options: dict[str, Any] = {"grid": shape} if probe.layout == "tokens" else {}
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         native = trial(*native_arguments[0], **native_arguments[1])
         try:
@@ -93,7 +86,7 @@ def drifts(model: nn.Module, anchored: nn.Module | None, probe: Probe) -> Drifts
 
         ways = {"as it is": gap(trial)}
         if anchored is not None:
-            fixed = scratch(anchored)
+            fixed = trial_copy(anchored)
             ways["anchor"] = gap(fixed, **(options if hasattr(fixed, "layout") else grid_argument(fixed, shape)))
         extension = gap(extended, **options)
     refused = "" if extension < 1e-4 else "it could not follow what the model does with its samples"

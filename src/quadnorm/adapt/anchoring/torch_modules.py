@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from quadnorm._precision import sum_dtype
-from quadnorm.adapt.anchoring.rows import RunningGrid, grid_of_row
+from quadnorm.adapt.anchoring.running_grid import RunningGrid, grid_of_row
 from quadnorm.carry.grids import carry
 from quadnorm.measures import Anchored, Measure
 from quadnorm.measures.anchored import AnchoredAxis

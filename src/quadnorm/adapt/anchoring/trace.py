@@ -10,15 +10,15 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from quadnorm.adapt.anchoring.calls import why_it_depends
+from quadnorm.adapt.anchoring.size_dependence import why_it_depends
 from quadnorm.adapt.calls.functions.names import canonical
 from quadnorm.adapt.calls.functions.products import PRODUCTS
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.adapt.calls.watching.quiet import advice_on_gradients, uncompiled
-from quadnorm.adapt.models import scratch
+from quadnorm.adapt.models import trial_copy
 from quadnorm.measures.base import Shape
 
-WEIGHTED = {*PRODUCTS.split(), *(f"conv{t}{d}d" for t in ("", "_transpose") for d in (1, 2, 3)), "bilinear"}
+WEIGHTED = {*PRODUCTS, *(f"conv{t}{d}d" for t in ("", "_transpose") for d in (1, 2, 3)), "bilinear"}
 Example = Tensor | tuple[Any, ...] | Mapping[str, Any]
 
 
@@ -44,8 +44,8 @@ def call(model: nn.Module, example: Example) -> Any:
 
 
 def trace(model: nn.Module, example: Example, resolution: Shape, known: Callable[[nn.Module], bool]) -> Trace:
-    """Run a scratch copy and watch. Calls inside modules that are ``known`` are theirs and not listed."""
-    trial, record = scratch(model), Trace()
+    """Run a trial copy and watch. Calls inside modules that are ``known`` are theirs and not listed."""
+    trial, record = trial_copy(model), Trace()
     stack: list[tuple[str, bool]] = []
     names = {m: n for n, m in trial.named_modules()}
 

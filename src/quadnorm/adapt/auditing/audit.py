@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from quadnorm.adapt.anchoring.by_calls import by_calls
-from quadnorm.adapt.anchoring.examine import examined
+from quadnorm.adapt.anchoring.by_calls import anchor_calls
+from quadnorm.adapt.anchoring.by_modules import anchor_modules
 from quadnorm.adapt.auditing.commute import Restriction, run
 from quadnorm.adapt.auditing.experiments import (
     ROUNDING,
@@ -23,15 +23,15 @@ from quadnorm.adapt.auditing.experiments import (
 )
 from quadnorm.adapt.auditing.layout import ChannelsFirst, channels_first, inside, layout_of_inputs
 from quadnorm.adapt.auditing.report import Audit
-from quadnorm.adapt.auditing.rows import add_calls, evaluates, module_rows
+from quadnorm.adapt.auditing.rows import add_call_rows, extending_evaluates, module_rows
 from quadnorm.adapt.auditing.traits import between, traits
 from quadnorm.adapt.calls.errors import CannotFollowError
 from quadnorm.adapt.calls.inputs.probes import Probe
-from quadnorm.adapt.extending.extend import compared
+from quadnorm.adapt.extending.extend import gap_at_training_nodes
 from quadnorm.adapt.extending.extended import Extended
-from quadnorm.adapt.models import check_module, model_grid, own_placement, scratch
-from quadnorm.adapt.placing import seen_placement, settled_placement
-from quadnorm.adapt.report import AnchorReport
+from quadnorm.adapt.models import check_module, model_grid, own_placement, trial_copy
+from quadnorm.adapt.placing import decided_placement, placement_of_data
+from quadnorm.adapt.report import AnchorReport, size_text
 from quadnorm.measures.base import Shape
 
 MakeInput = Callable[[Any], "Tensor | tuple[Tensor, Tensor]"]
@@ -91,12 +91,12 @@ def audit(
     _check_grids(inputs, resolutions)
     grids: list[Shape] = [tuple(x.shape[2:]) for x in inputs.values()]
     sizes, names = model_grid(model, grids[0], placement)
-    check = seen_placement(list(inputs.values()))
-    names = settled_placement(check, placement, len(sizes), own_placement(model, len(sizes))) or names
+    check = placement_of_data(list(inputs.values()))
+    names = decided_placement(check, placement, len(sizes), own_placement(model, len(sizes))) or names
     far = grids.index(compared_with(grids[0], grids))
     native, other = (list(inputs.values())[k] for k in (0, far))
     fine, coarse = (other, native) if grids[far] == _finer(grids[0], grids[far]) else (native, other)
-    trial = scratch(model)
+    trial = trial_copy(model)
     check_runs(trial, inputs.values())
     reference = run(trial, coarse).outputs
     gaps = run(trial, fine, Restriction(tuple(fine.shape[2:]), tuple(coarse.shape[2:]), names), reference)
@@ -105,17 +105,17 @@ def audit(
     rows = module_rows(model, gaps.introduced, gaps.cumulative, slopes, report)
     on_coarse = _try_extend(trial, tuple(coarse.shape[2:]), names, coarse)
     if on_coarse is not None:
-        add_calls(rows, on_coarse, report, fine)
+        add_call_rows(rows, on_coarse, report, fine)
     extended = _try_extend(trial, sizes, names, native, verify=True)
     by_way = {"as it is": totals(trial, inputs.values(), names)}
     # One more experiment: the same input without what lies between the coarser grid's samples.
     smooth, detail = between(fine, tuple(coarse.shape[2:]), names)
     smoothed = None
-    if extended is not None and evaluates(rows):
+    if extended is not None and extending_evaluates(rows):
         by_way["extended"] = totals(extended, inputs.values(), names)
     if fixed is not None:
-        by_way["anchored"] = totals(scratch(fixed), inputs.values(), names)
-        smoothed = totals(scratch(fixed), [coarse, smooth], names)[1]
+        by_way["anchored"] = totals(trial_copy(fixed), inputs.values(), names)
+        smoothed = totals(trial_copy(fixed), [coarse, smooth], names)[1]
         if interventions:
             intervene(rows, model, report, sizes, names, native, other)
     if last:
@@ -198,14 +198,14 @@ def _finer(a: Shape, b: Shape) -> Shape:
 
 
 def _label(n: Resolution) -> str:
-    return str(n) if isinstance(n, int) else "×".join(map(str, n))
+    return str(n) if isinstance(n, int) else size_text(n)
 
 
 def _try_anchor(
     model: nn.Module, sizes: Shape, names: tuple[str, ...], x: Tensor
 ) -> tuple[nn.Module | None, AnchorReport]:
-    fixed, report, _, _ = examined(model, sizes, names, x, share=True)
-    fixed = by_calls(fixed, Probe(((x,), {}), "first", sizes, names, "the training input"), report)
+    fixed, report, _ = anchor_modules(model, sizes, names, x, share=True)
+    fixed = anchor_calls(fixed, Probe(((x,), {}), "first", sizes, names, "the training input"), report)
     return (fixed if report.changed else None), report
 
 
@@ -218,7 +218,7 @@ def _try_extend(
     try:
         plan = extended.plan((x,), {})
         if verify:
-            compared(extended, plan, Probe(((x,), {}), "first", sizes, names, "the training input"))
+            gap_at_training_nodes(extended, plan, Probe(((x,), {}), "first", sizes, names, "the training input"))
     except CannotFollowError:
         return None
     return extended

@@ -11,14 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.anchoring.examine import anchored_parts
+from quadnorm.adapt.anchoring.by_modules import anchored_parts
 from quadnorm.adapt.auditing.commute import Restriction, relative, run
 from quadnorm.adapt.auditing.rows import AuditRow
+from quadnorm.adapt.calls.errors import first_line
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.adapt.extending.extended import Extended
-from quadnorm.adapt.models import scratch
+from quadnorm.adapt.models import trial_copy
 from quadnorm.adapt.native import AtNative
-from quadnorm.adapt.report import AnchorReport
+from quadnorm.adapt.report import AnchorReport, size_text
 from quadnorm.carry.grids import carry
 from quadnorm.measures.base import Shape
 
@@ -53,12 +54,12 @@ def orders(
 def check_runs(model: nn.Module, inputs: Iterable[Tensor]) -> None:
     """Raise if the model does not run at one of the grids, or returns nothing that could be compared."""
     for x in inputs:
-        grid = "×".join(map(str, x.shape[2:]))
+        grid = size_text(x.shape[2:])
         try:
             with torch.no_grad():
                 y = model(x)
         except Exception as error:  # whatever the model's own code makes of another grid
-            why = f"{type(error).__name__}: {error}".splitlines()[0]
+            why = first_line(error)
             raise ValueError(
                 f"the model does not run at {grid} ({why}), and an audit compares its own runs on several grids; "
                 "quadnorm.extend takes models with fields of their training grid's size, quadnorm.at_native any model"
@@ -101,7 +102,7 @@ def intervene(
     units = {e.name for e in report.changed if not e.kind.startswith("call ")}
 
     def with_anchored(only: set[str]) -> float:
-        partly_anchored = scratch(anchored_parts(model, sizes, names, x0, only))
+        partly_anchored = trial_copy(anchored_parts(model, sizes, names, x0, only))
         with torch.no_grad():
             return discrepancy(partly_anchored(x), partly_anchored(x0), names)
 
@@ -131,7 +132,7 @@ def errors(
         )
     ways: dict[str, nn.Module] = {"as it is": model}
     if fixed is not None:
-        ways["anchor"] = scratch(fixed)
+        ways["anchor"] = trial_copy(fixed)
     ways["at_native"] = AtNative(model, sizes, names, restrict)
     if extended is not None:
         ways["extend"] = Extended(model, sizes, names, "first", restrict)

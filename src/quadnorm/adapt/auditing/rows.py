@@ -99,7 +99,7 @@ def _inside(entry: Entry) -> bool:
     return entry.kind == "value" or entry.kind.startswith("call ")
 
 
-def add_calls(rows: list[AuditRow], extended: Extended, report: AnchorReport, x: Tensor) -> None:
+def add_call_rows(rows: list[AuditRow], extended: Extended, report: AnchorReport, x: Tensor) -> None:
     """A row for each function that mixes samples outside of modules that have a row as such."""
     known = frozenset(e.name for e in report if not _inside(e))
     calls = {(e.name, e.kind): e for e in report if e.kind.startswith("call ")}
@@ -126,7 +126,7 @@ def _measured_by_call(rows: list[AuditRow], name: str, gap: float) -> None:
             row.container = True
 
 
-def evaluates(rows: list[AuditRow]) -> bool:
+def extending_evaluates(rows: list[AuditRow]) -> bool:
     """Whether extending evaluates anything between the training nodes; kernels and pools are only interpolated."""
     fixed = ("kernel", "order", "slice", "padding")
     calls = [r.kind.removeprefix("call ") for r in rows if r.kind.startswith("call ")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -37,7 +37,7 @@ def mapped(fn: Callable[[Tensor], Any], value: Any) -> Any:
         return type(value)(*(mapped(fn, v) for v in value))
     if isinstance(value, tuple):
         items = tuple(mapped(fn, v) for v in value)
-        return items if type(value) in (tuple,) else _rebuilt(value, items)
+        return items if type(value) is tuple else _rebuilt(value, items)
     if isinstance(value, list):
         return [mapped(fn, v) for v in value]
     if isinstance(value, Mapping):
@@ -59,3 +59,40 @@ def _rebuilt(value: tuple[Any, ...], items: tuple[Any, ...]) -> Any:
         return type(value)(items)
     except TypeError:
         return items
+
+
+class _Tensor:
+    """Stands where a tensor was among the arguments."""
+
+    def __repr__(self) -> str:
+        return "tensor"
+
+
+TENSOR = _Tensor()
+
+
+def without_tensors(value: Any) -> Any:
+    """The nested value with ``TENSOR`` in place of every tensor, for comparison from run to run."""
+    if isinstance(value, Tensor):
+        return TENSOR
+    if isinstance(value, (tuple, list)):
+        return tuple(without_tensors(v) for v in value)
+    if isinstance(value, dict):
+        return {k: without_tensors(v) for k, v in value.items()}
+    return value
+
+
+def with_tensors(value: Any, given: Iterator[Tensor]) -> Any:
+    """A result of :func:`without_tensors` with the given tensors in their places, in order.
+
+    >>> import torch
+    >>> with_tensors(without_tensors((torch.zeros(1), {"dim": 1})), iter([torch.ones(1)]))
+    (tensor([1.]), {'dim': 1})
+    """
+    if value is TENSOR:
+        return next(given)
+    if isinstance(value, tuple):
+        return tuple(with_tensors(v, given) for v in value)
+    if isinstance(value, dict):
+        return {k: with_tensors(v, given) for k, v in value.items()}
+    return value

@@ -10,16 +10,16 @@ import torch
 from torch import nn
 
 from quadnorm._suggest import unknown
-from quadnorm.adapt.calls.errors import CannotFollowError
+from quadnorm.adapt.calls.errors import CannotFollowError, first_line
 from quadnorm.adapt.calls.grids.gaps import at_training_nodes, relative_gap
 from quadnorm.adapt.calls.inputs.probes import Probe, make_probe
 from quadnorm.adapt.calls.planning.plan import CallPlan
-from quadnorm.adapt.calls.planning.runs import refinements
 from quadnorm.adapt.calls.trees import tensors
-from quadnorm.adapt.calls.watching.quiet import looked_at, only_looking
+from quadnorm.adapt.calls.watching.quiet import leaving_no_trace, trial_output
 from quadnorm.adapt.extending.extended import Extended
-from quadnorm.adapt.extending.listing import listed
+from quadnorm.adapt.extending.report import report_of
 from quadnorm.adapt.models import check_module, model_grid
+from quadnorm.adapt.report import grid_text, size_text
 from quadnorm.carry.lines import METHODS
 from quadnorm.measures.base import Shape
 
@@ -87,15 +87,14 @@ def extend(
             " its parameters are loaded (quadnorm.anchor takes such a model)"
         )
     sizes, names = model_grid(model, resolution, placement)
-    probe = make_probe(model, sizes, names, example, layout, partial(looked_at, model))
+    probe = make_probe(model, sizes, names, example, layout, partial(trial_output, model))
     extended = Extended(model, sizes, names, probe.layout, restrict)
     plan = extended.plan(*probe.arguments)
-    gap = compared(extended, plan, probe)
-    report = listed(model, plan, *probe.arguments)
-    where = names[0] if len(set(names)) == 1 else ", ".join(names)
-    n, m = (sum(e.action == action for e in report) for action in ("replayed", "carried"))
-    grid = "×".join(map(str, sizes))
-    report.title = f"extended from {grid}, {where} samples: {n} call{'s' * (n != 1)} replayed, {m} carried"
+    gap = gap_at_training_nodes(extended, plan, probe)
+    report = report_of(model, plan, *probe.arguments)
+    replayed, carried = (sum(e.action == action for e in report) for action in ("replayed", "carried"))
+    calls = f"{replayed} call{'s' * (replayed != 1)} replayed, {carried} carried"
+    report.title = f"extended from {grid_text(sizes, names)}: {calls}"
     report.notes.append(f"compared with the native run on {probe.source}: equal to {gap:.1e} at its nodes")
     extended.extend_report = report
     return extended
@@ -107,25 +106,23 @@ def _run(extended: Extended, args: Any, kwargs: Any, shape: Shape) -> Any:
     except CannotFollowError:
         raise
     except Exception as error:  # whatever the model's own code makes of another grid
-        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        why = first_line(error)
         raise CannotFollowError(
-            f"the extended model does not run on {'×'.join(map(str, shape))} ({why}); quadnorm.at_native serves any "
-            "model"
+            f"the extended model does not run on {size_text(shape)} ({why}); quadnorm.at_native serves any model"
         ) from error
 
 
-def compared(extended: Extended, plan: CallPlan, probe: Probe) -> float:
-    """The gap to the native run at its nodes, on a grid that contains them; refuses where there is one."""
-    shape: Shape = tuple(refinements(p, n)[0] for n, p in zip(plan.native, plan.placements, strict=True))
+def gap_at_training_nodes(extended: Extended, plan: CallPlan, probe: Probe) -> float:
+    """The gap to the native run at its nodes, from a run on a grid that contains them; raises if it is large."""
+    shape = probe.finer
     model = extended.model
     modes = [(m, m.training) for m in model.modules()]  # parts may be in another mode than the whole
     model.eval()
     try:
-        with only_looking(model):
+        with leaving_no_trace(model):
             native = model(*probe.arguments[0], **probe.arguments[1])
             args, kwargs = probe.at(shape)
-            options = {"grid": shape} if probe.layout == "tokens" else {}
-            fine = _run(extended, args, {**kwargs, **options}, shape)
+            fine = _run(extended, args, {**kwargs, **probe.grid_option(shape)}, shape)
     finally:
         for m, training in modes:
             m.training = training

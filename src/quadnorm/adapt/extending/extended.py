@@ -16,9 +16,9 @@ from quadnorm.adapt.calls.inputs.layouts import grid_of_inputs, regridded
 from quadnorm.adapt.calls.planning.make import input_kind, make_plan
 from quadnorm.adapt.calls.planning.plan import CallPlan
 from quadnorm.adapt.calls.trees import mapped, tensors
-from quadnorm.adapt.extending.arrangement import arranged, in_a_row
-from quadnorm.adapt.extending.modes import Kept, Record, Replay
-from quadnorm.adapt.extending.points import PointNodes, arrangement, checked_points
+from quadnorm.adapt.extending.points.arrangement import arranged, in_a_row
+from quadnorm.adapt.extending.points.nodes import PointNodes, arrangement, checked_points
+from quadnorm.adapt.extending.runs import Kept, Record, Replay
 from quadnorm.measures.base import Shape
 
 
@@ -128,7 +128,7 @@ class Extended(nn.Module):
             def at(shape: Shape) -> Any:
                 return self._regridded(mapped(lambda t: t.detach(), (args, kwargs)), self.resolution, shape)
 
-            self._plans[key] = make_plan(self.model, at, self.resolution, self.placements)[0]
+            self._plans[key] = make_plan(self.model, at, self.resolution, self.placements)
         return self._plans[key]
 
     def _regridded(self, arguments: Any, old: Shape, new: Shape) -> Any:

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from quadnorm.adapt.calls.inputs.layouts import Dims, grid_of_inputs, on_fields
+from quadnorm.adapt.calls.inputs.layouts import Dims, grid_of_inputs, map_fields
 from quadnorm.adapt.calls.trees import mapped
-from quadnorm.adapt.extending.arrangement import placed
 from quadnorm.adapt.extending.extended import Extended
-from quadnorm.adapt.extending.points import PointNodes
+from quadnorm.adapt.extending.points.arrangement import placed
+from quadnorm.adapt.extending.points.nodes import PointNodes
 from quadnorm.carry.grids import carry
 from quadnorm.measures._cache import TensorCache
 from quadnorm.measures.base import Shape
@@ -77,7 +77,7 @@ class ExtendedOnShards(Extended):
             (own,) = spread(total(x, self._split.group), group=self._split.group)
             return own.round().to(kind) if labels else own
 
-        return on_fields(arguments, part.local, self.layout, change)
+        return map_fields(arguments, part.local, self.layout, change)
 
 
 def _restriction(placement: str, n: int, mine: Range, n0: int, method: str, like: Tensor) -> Tensor:

@@ -8,8 +8,7 @@ import torch
 from neuralop.layers import normalization_layers
 from torch import Tensor
 
-from quadnorm.adapt.anchoring.registry import RULES, Outcome, Place, anchored, left, unchanged
-from quadnorm.adapt.anchoring.rules import STILL
+from quadnorm.adapt.anchoring.rules.registry import RULES, STILL, Outcome, Place, anchored, left, unchanged
 from quadnorm.adapt.anchoring.torch_modules import change_class, counts, weights_of
 from quadnorm.measures import Anchored
 from quadnorm.norms.kernels.core import normalize

@@ -9,7 +9,7 @@ from neuralop.utils import validate_scaling_factor
 from torch import Tensor
 from torch.nn import functional as F
 
-from quadnorm.adapt.anchoring.registry import RULES, Outcome, Place, anchored
+from quadnorm.adapt.anchoring.rules.registry import RULES, Outcome, Place, anchored
 from quadnorm.adapt.anchoring.torch_modules import change_class
 from quadnorm.measures.base import Shape
 from quadnorm.measures.padded import PaddedAxis

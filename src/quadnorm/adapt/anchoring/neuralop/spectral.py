@@ -12,8 +12,7 @@ from neuralop.layers import spectral_convolution
 from torch import Tensor
 
 from quadnorm.adapt.anchoring.neuralop.probing import POWER, Waves, probed
-from quadnorm.adapt.anchoring.registry import RULES, Outcome, Place, anchored, left, unchanged
-from quadnorm.adapt.anchoring.rules import STILL
+from quadnorm.adapt.anchoring.rules.registry import RULES, STILL, Outcome, Place, anchored, left, unchanged
 from quadnorm.adapt.anchoring.torch_modules import change_class
 from quadnorm.measures import Anchored, placement_of
 from quadnorm.measures.base import Shape

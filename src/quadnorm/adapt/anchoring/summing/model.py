@@ -7,81 +7,67 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.anchoring.rows import grid_argument
-from quadnorm.adapt.anchoring.summing import derivatives, padding, products, reductions, waves  # noqa: F401  # rows
+from quadnorm.adapt.anchoring.running_grid import grid_argument
+from quadnorm.adapt.anchoring.summing.table import sum_row
 from quadnorm.adapt.anchoring.summing.units import SpacedTensors
-from quadnorm.adapt.anchoring.summing.weights import SUMS, Counted, Weighted
+from quadnorm.adapt.anchoring.summing.weights import CountedNodes, WeightedStep
 from quadnorm.adapt.calls.errors import OutOfStepError
-from quadnorm.adapt.calls.following import constant_fields as fields
-from quadnorm.adapt.calls.following.aligned import Aligned, Constants, run_under
-from quadnorm.adapt.calls.following.steps import Step, StepRow
+from quadnorm.adapt.calls.following.aligned import NativeConstants, Steered, run_under
+from quadnorm.adapt.calls.following.constant_fields import run_fitted, with_native_fields
 from quadnorm.adapt.calls.grids.forms import moving
 from quadnorm.adapt.calls.inputs.layouts import grid_of_inputs, regridded
-from quadnorm.adapt.calls.planning.counts import exchanged
+from quadnorm.adapt.calls.planning.counts import Count, exchanged
 from quadnorm.adapt.calls.planning.make import input_kind, make_plan
-from quadnorm.adapt.calls.planning.plan import CallPlan
+from quadnorm.adapt.calls.planning.plan import Call, CallPlan
 from quadnorm.adapt.calls.trees import mapped, tensors
-from quadnorm.adapt.calls.watching.quiet import only_looking
-from quadnorm.adapt.calls.watching.watch import counted
+from quadnorm.adapt.calls.watching.quiet import leaving_no_trace
 from quadnorm.measures.base import Shape
 
 
-def row_of(step: Step) -> StepRow | None:
-    """How a call's sum is anchored; None if it takes none, or none that can be."""
-    row = SUMS.get(step.call.name)
-    return row if row is not None and step.call.over and row.mixes(step) else None
+class Summing(Steered):
+    """The run on a new grid: every sum that has a row in the table is taken under the training grid's measure.
 
+    ``constants``: for each call its constant fields that differ from grid to grid, by their slot, as they are in the
+    native run on the same input; None: as the plan has them.
+    """
 
-class Summing(Aligned):
-    """The run on a new grid: every sum that has a row under the training grid's measure."""
-
-    nodes: Counted
+    nodes: CountedNodes
 
     def __init__(self, plan: CallPlan, shape: Shape, constants: list[dict[int, Tensor]] | None = None) -> None:
+        super().__init__(plan, CountedNodes(plan.native, shape, plan.placements, plan.origins, open_ends=plan.jumps))
         self.constants = constants
         self.spaced = SpacedTensors()
-        open_ends = plan.jumps
-        super().__init__(plan, Counted(plan.native, shape, plan.placements, plan.origins, open_ends=open_ends))
 
-    def on_call(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
-        if self.count >= len(self.plan.calls) or self.plan.calls[self.count].name != name:
-            return self._passed(func, name, args, kwargs)
-        call = self.plan.calls[self.count]
-        if not call.returned and not call.inplace:
-            return self._passed(func, name, args, kwargs)
-        self.next_call(name)
+    def steer(self, call: Call, func: Any, args: Any, kwargs: Any) -> Any:
         spaced = self.spaced.among(args, kwargs)
         if call.counts is not None and not spaced:
-            args, kwargs = exchanged(call.counts, (args, kwargs), self._counted)
-        step = Weighted(call, func, args, kwargs, self.nodes)
-        given = tensors((args, kwargs))
-        fields_there = dict(enumerate(call.constants)) if self.constants is None else self.constants[self.count - 1]
-        native = {
-            k: _batched(t, given[k])
-            for k, t in fields_there.items()
-            if t is not None and k < len(given) and (moving(call.given[k]) or not spaced)
-        }
+            args, kwargs = exchanged(call.counts, (args, kwargs), self._on_training_grid)
+        step = WeightedStep(call, func, args, kwargs, self.nodes)
+        native = self._native_fields(call, tensors((args, kwargs)), spaced)
         if native:
-            step = fields.with_native_fields(step, native)  # type: ignore[assignment]
-        row = row_of(step)
-        result = fields.run_fitted(step) if row is None else row.replay(step)
+            step = with_native_fields(step, native)
+        row = sum_row(step)
+        result = run_fitted(step) if row is None else row.result(step)
         self.spaced.note(step, result, summed=row is not None)
         return result
 
-    def _counted(self, count: Any, number: Any) -> Any:
+    def _on_training_grid(self, count: Count, number: Any) -> Any:
         return count.on_training_grid(number, self.nodes.native, self.nodes.shape)
 
-    def _passed(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
-        result = func(*args, **kwargs)
-        if counted(func, result):
-            self.next_call(name)
-        return result
+    def _native_fields(self, call: Call, given: list[Tensor], spaced: bool) -> dict[int, Tensor]:
+        """The training grid's values of constants among the arguments that differ from grid to grid, by their slot."""
+        constants = dict(enumerate(call.constants)) if self.constants is None else self.constants[self.count - 1]
+        return {
+            slot: _with_batch_of(given[slot], t)
+            for slot, t in constants.items()
+            if t is not None and slot < len(given) and (moving(call.argument_forms[slot]) or not spaced)
+        }
 
 
-def _batched(t: Tensor, like: Tensor) -> Tensor:
-    """A constant field seen with another batch."""
-    if t.ndim == like.ndim and t.ndim and t.shape[0] != like.shape[0] and t.stride(0) == 0:
-        return t[:1].expand(like.shape[0], *t.shape[1:])
+def _with_batch_of(x: Tensor, t: Tensor) -> Tensor:
+    """A constant field t that was seen with another batch than x has."""
+    if t.ndim == x.ndim and t.ndim and t.shape[0] != x.shape[0] and t.stride(0) == 0:
+        return t[:1].expand(x.shape[0], *t.shape[1:])
     return t
 
 
@@ -121,11 +107,11 @@ class AnchoredCalls(nn.Module):
     def _summed(self, plan: CallPlan, args: Any, kwargs: Any, shape: Shape) -> Any:
         constants = None
         if plan.learned or plan.unseen:
-            native = Constants(plan)
+            native = NativeConstants(plan)
             values, options = self._at(self.resolution, (args, kwargs), shape)
-            with only_looking(self.model, gradients=torch.is_grad_enabled()):
+            with leaving_no_trace(self.model, gradients=torch.is_grad_enabled()):
                 run_under(self.model, native, values, options, self.opaque)
-            constants = native.found
+            constants = native.constants
         return run_under(self.model, Summing(plan, shape, constants), args, kwargs, self.opaque)
 
     def plan(self, args: Any, kwargs: Any, shape: Shape, again: bool = False) -> CallPlan:
@@ -137,7 +123,7 @@ class AnchoredCalls(nn.Module):
             def at(new: Shape) -> Any:
                 return self._at(new, given, shape)
 
-            self._plans[key] = make_plan(self.model, at, self.resolution, self.placements, self.opaque)[0]
+            self._plans[key] = make_plan(self.model, at, self.resolution, self.placements, self.opaque)
         return self._plans[key]
 
     def _at(self, new: Shape, arguments: Any, shape: Shape) -> Any:

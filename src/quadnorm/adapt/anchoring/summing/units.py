@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor
-
-from quadnorm.adapt.calls.following.steps import Step
+from quadnorm.adapt.anchoring.summing.weights import WeightedStep
 from quadnorm.adapt.calls.functions.names import ARITHMETIC
 from quadnorm.adapt.calls.planning.mixing import KINDS
 from quadnorm.adapt.calls.trees import tensors
-from quadnorm.adapt.extending.carried import picks_waves
+from quadnorm.adapt.extending.families.interpolated import picks_waves
 
 _TAG = "_quadnorm_spaced"
 # What leaves a difference one: (x[2:] - x[:-2]) / (2 * dx), padded or written into place.
@@ -31,22 +29,22 @@ class SpacedTensors:
         """Whether one of them is among the tensors in nested arguments."""
         return any(getattr(t, _TAG, None) is self.token for t in tensors(values))
 
-    def note(self, step: Step, result: Any, summed: bool) -> None:
+    def note(self, step: WeightedStep, result: Any, summed: bool) -> None:
         """Mark what a call returned, or wrote into, if it is one; ``summed``: the call was an anchored sum."""
-        if not self._is_one(step, summed):
+        if not self._gives_spaced(step, summed):
             return
         written = step.args[:1] if step.call.inplace else ()
         for t in tensors((result, written)):
             setattr(t, _TAG, self.token)
 
-    def _is_one(self, step: Step, summed: bool) -> bool:
+    def _gives_spaced(self, step: WeightedStep, summed: bool) -> bool:
         name = step.call.name
         if name in _KEEPS and self.among(step.args, step.kwargs):
             return True
         kind = KINDS.get(name)
-        takes = kind is not None and kind.family in ("order", "slice") and kind.mixes(step.call)
-        return takes and not summed and not picks_waves(step) and not _complex(step)
+        by_neighbours = kind is not None and kind.family in ("order", "slice") and kind.mixes(step.call)
+        return by_neighbours and not summed and not picks_waves(step) and not _is_complex(step)
 
 
-def _complex(step: Step) -> bool:
-    return any(isinstance(t, Tensor) and t.is_complex() for t in tensors((step.args, step.kwargs)))
+def _is_complex(step: WeightedStep) -> bool:
+    return any(t.is_complex() for t in tensors((step.args, step.kwargs)))

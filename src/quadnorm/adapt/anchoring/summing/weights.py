@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from quadnorm.adapt.calls.following.steps import Step, StepRow
+from quadnorm.adapt.calls.following.steps import Step
 from quadnorm.adapt.calls.grids.forms import Form
 from quadnorm.adapt.calls.grids.nodes import Nodes
 from quadnorm.measures import Anchored
@@ -19,7 +19,7 @@ OPEN = {"periodic": "left"}  # where a coordinate jumps an axis has ends
 
 
 @dataclass(frozen=True)
-class Counted(Nodes):
+class CountedNodes(Nodes):
     """The two grids, and the training grid's counting measure on the new one.
 
     ``open_ends``: sum over periodic axes as over an interval from the first to the last training sample, which is what
@@ -62,10 +62,10 @@ class Counted(Nodes):
 
 
 @dataclass
-class Weighted(Step):
+class WeightedStep(Step):
     """A call on the new grid whose sums are to be taken under the training grid's measure."""
 
-    nodes: Counted
+    nodes: CountedNodes
 
     def counts(self, t: Tensor, dims: Any) -> Tensor:
         """Counts of t's samples along ``dims``, broadcast against t."""
@@ -82,16 +82,3 @@ class Weighted(Step):
         """Elements of t along ``dims`` on the training grid."""
         forms = self.forms(t)
         return int(np.prod([f.size(self.nodes.native) if f.on_grid else t.shape[d] for d in dims for f in [forms[d]]]))
-
-
-SUMS: dict[str, StepRow] = {}
-
-
-def register(names: str, row: StepRow) -> None:
-    """One row for several functions."""
-    for name in names.split():
-        SUMS[name] = row
-
-
-def nothing(step: Step) -> Any:
-    """What rows keep that need nothing of the native run."""

@@ -1,11 +1,11 @@
-"""One call of the run on the new grid, with what the native run kept of it."""
+"""One call of a run that follows a plan: the planned call, its arguments at hand, and the two grids."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self, TypeVar
 
 from torch import Tensor
 
@@ -18,48 +18,48 @@ from quadnorm.adapt.calls.trees import mapped, tensors
 
 @dataclass
 class Step:
-    """A call about to be made, or in the native run just made (then with its ``result``)."""
+    """A call about to be made, or one of the native run just made (then with its ``result``)."""
 
     call: Call
     func: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     nodes: Nodes
-    kept: Any = None
+    kept: Any = None  # what the native run stored of this call
     result: Any = None
 
     @cached_property
-    def given(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """Arguments by name."""
         return bound(self.call.name, self.args, self.kwargs)
 
     def forms(self, t: Tensor) -> Forms:
-        """How the sizes of a tensor among the arguments move."""
+        """How the sizes of a tensor among the arguments move with the grid."""
         for slot, other in enumerate(tensors((self.args, self.kwargs))):
             if other is t:
-                return self.call.given[slot]
+                return self.call.argument_forms[slot]
         raise KeyError("not an argument of this call")
 
     def moving(self, t: Tensor) -> list[int]:
         """The dimensions of an argument that move with the grid."""
-        return [dim for dim, f in enumerate(self.forms(t)) if f.moves]
+        return [dim for dim, form in enumerate(self.forms(t)) if form.moves]
 
     def is_live(self, t: Tensor) -> bool:
         """Whether a tensor among the arguments comes from the input."""
         given = tensors((self.args, self.kwargs))
-        return any(other is t and a for other, a in zip(given, self.call.live, strict=True))
+        return any(other is t and live for other, live in zip(given, self.call.live, strict=True))
 
     def run(self) -> Any:
-        """The call itself."""
+        """The result of the call itself."""
         return self.func(*self.args, **self.kwargs)
 
-    def run_with(self, replaced: Mapping[int, Tensor]) -> Any:
-        """The call with other tensors in place of those with the given ids."""
-        return self.exchanged(replaced).run()
+    def run_with(self, substitutes: Mapping[int, Tensor]) -> Any:
+        """The result with other tensors in place of those with the given ids."""
+        return self.exchanged(substitutes).run()
 
-    def exchanged(self, replaced: Mapping[int, Tensor]) -> Step:
+    def exchanged(self, substitutes: Mapping[int, Tensor]) -> Self:
         """The step with other tensors in place of those with the given ids."""
-        args, kwargs = mapped(lambda t: replaced.get(id(t), t), (self.args, self.kwargs))
+        args, kwargs = mapped(lambda t: substitutes.get(id(t), t), (self.args, self.kwargs))
         return replace(self, args=args, kwargs=kwargs)
 
     def restricted(self, t: Tensor, dims: list[int]) -> Tensor:
@@ -67,22 +67,10 @@ class Step:
         forms = self.forms(t)
         y = t
         for dim in dims:
-            f = forms[dim]
-            if f.on_grid and y.shape[dim] == self.nodes.size(f) != f.size(self.nodes.native):
-                y = self.nodes.restrict(y, dim, f)
+            form = forms[dim]
+            if form.on_grid and y.shape[dim] == self.nodes.size(form) != form.size(self.nodes.native):
+                y = self.nodes.restrict(y, dim, form)
         return y
 
 
-@dataclass(frozen=True)
-class StepRow:
-    """How one family of functions is extended.
-
-    ``mixes(step)`` says whether the call mixes samples; ``keep(step)`` what the native run stores; ``replay(step)``
-    gives the result on the new grid. ``action`` and ``why`` are for the report.
-    """
-
-    action: str
-    why: str
-    mixes: Callable[[Step], bool]
-    keep: Callable[[Step], Any]
-    replay: Callable[[Step], Any]
+AnyStep = TypeVar("AnyStep", bound=Step)

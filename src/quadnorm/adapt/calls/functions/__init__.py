@@ -1,1 +1,5 @@
-"""Torch functions as such: one name for each, their arguments by name, which dimensions products sum over."""
+"""Torch functions as such.
+
+``names.py``: one name for a function in whatever form it is called. ``signatures.py``: its arguments by name.
+``products.py``: which dimensions a product sums over.
+"""

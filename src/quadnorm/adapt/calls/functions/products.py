@@ -9,7 +9,10 @@ from torch import Tensor
 
 from quadnorm.adapt.calls.functions.signatures import bound
 
-PRODUCTS = "matmul rmatmul bmm mm mv dot vdot inner linear addmm baddbmm addbmm addmv einsum tensordot"
+PRODUCTS = frozenset(
+    {"matmul", "rmatmul", "bmm", "mm", "mv", "dot", "vdot", "inner", "linear"}
+    | {"addmm", "baddbmm", "addbmm", "addmv", "einsum", "tensordot"}
+)
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,13 @@ def _einsum(args: Any, kwargs: Any) -> Product | None:
     letters, output = spelled(equation, [t.ndim for t in operands])
     a, b = letters
 
-    def dims(own: str, other: str, kept: bool, shared: bool) -> tuple[int, ...]:
-        return tuple(d for d, c in enumerate(own) if (c in output) == kept and (c in other) == shared)
+    def summed(own: str) -> tuple[int, ...]:
+        return tuple(d for d, c in enumerate(own) if c not in output)
 
-    summed = tuple(d for d, c in enumerate(a) if c not in output), tuple(d for d, c in enumerate(b) if c not in output)
-    return Product((operands[0], operands[1]), summed, (dims(a, b, True, False), dims(b, a, True, False)))
+    def free(own: str, other: str) -> tuple[int, ...]:
+        return tuple(d for d, c in enumerate(own) if c in output and c not in other)
+
+    return Product((operands[0], operands[1]), (summed(a), summed(b)), (free(a, b), free(b, a)))
 
 
 def spelled(equation: str, ranks: list[int]) -> tuple[list[str], str]:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch import Tensor
+
+from quadnorm.adapt.calls.trees import TENSOR
+
 _REDUCE = ("input", "dim", "keepdim")
 _FFT = ("input", "n", "dim", "norm")
 _FFTN = ("input", "s", "dim", "norm")
@@ -68,3 +72,18 @@ def bound(name: str, args: Any, kwargs: Any) -> dict[str, Any]:
     if "self" in kwargs and "input" in names:
         given["input"] = given.pop("self")
     return given
+
+
+def index_items(index: Any, ndim: int) -> list[Any] | None:
+    """An index with one item for each of ``ndim`` dimensions; None for one with tensors or new axes.
+
+    >>> index_items((..., slice(1, 3)), 3)
+    [slice(None, None, None), slice(None, None, None), slice(1, 3, None)]
+    """
+    items = list(index) if isinstance(index, tuple) else [index]
+    if any(item is None or item is TENSOR or isinstance(item, Tensor) for item in items):
+        return None
+    if Ellipsis in items:
+        at = items.index(Ellipsis)
+        items[at : at + 1] = [slice(None)] * (ndim - len(items) + 1)
+    return items + [slice(None)] * (ndim - len(items))

@@ -1,1 +1,5 @@
-"""A model's inputs: where the grid is in them, and inputs to try a model with."""
+"""A model's inputs.
+
+``layouts.py``: which axes of a field are the grid's, and the same fields on another grid. ``guesses.py``: random inputs
+where no example is given. ``probes.py``: the input that a model is looked at with.
+"""

@@ -60,7 +60,7 @@ def grid_of_inputs(args: Any, kwargs: Any, d: int, layout: str, grid: Shape | No
     )
 
 
-def on_fields(value: Any, grid: Shape, layout: str, change: Callable[[Tensor, Dims], Tensor]) -> Any:
+def map_fields(value: Any, grid: Shape, layout: str, change: Callable[[Tensor, Dims], Tensor]) -> Any:
     """The nested value with ``change(x, dims)`` in place of every field x on the grid, whose axes are ``dims``.
 
     Samples in a row are given, and taken back, as a grid.
@@ -89,4 +89,4 @@ def regridded(value: Any, old: Shape, new: Shape, placements: tuple[str, ...], l
     def change(x: Tensor, dims: Dims) -> Tensor:
         return carry(x.movedim(dims, last), new, placements, method).movedim(last, dims)
 
-    return on_fields(value, old, layout, change)
+    return map_fields(value, old, layout, change)

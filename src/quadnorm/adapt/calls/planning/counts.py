@@ -33,7 +33,7 @@ class Count:
         return value
 
 
-def counts(native: Any, others: list[Any], grid: Shape, refined: Shape) -> Any:
+def counts_of(native: Any, others: list[Any], grid: Shape, refined: Shape) -> Any:
     """The nested numbers of a call with a :class:`Count` for each that moves, None for everything else.
 
     ``others``: the same on grids that are ``refined`` along one axis each.
@@ -41,40 +41,40 @@ def counts(native: Any, others: list[Any], grid: Shape, refined: Shape) -> Any:
     if _is_number(native) and all(_is_number(o) for o in others):
         return Count(native, _powers(native, others, grid, refined)) if any(o != native for o in others) else None
     if isinstance(native, (tuple, list)) and all(_alike(native, o) for o in others):
-        return tuple(counts(v, [o[k] for o in others], grid, refined) for k, v in enumerate(native))
+        return tuple(counts_of(v, [o[k] for o in others], grid, refined) for k, v in enumerate(native))
     if isinstance(native, dict) and all(isinstance(o, dict) and o.keys() == native.keys() for o in others):
-        return {k: counts(v, [o[k] for o in others], grid, refined) for k, v in native.items()}
+        return {k: counts_of(v, [o[k] for o in others], grid, refined) for k, v in native.items()}
     return None
 
 
-def each_count(found: Any) -> Iterator[Count]:
-    """All counts in a nested result of :func:`counts`."""
-    if isinstance(found, Count):
-        yield found
-    for v in found.values() if isinstance(found, dict) else found if isinstance(found, tuple) else ():
+def each_count(counts: Any) -> Iterator[Count]:
+    """All counts in a nested result of :func:`counts_of`."""
+    if isinstance(counts, Count):
+        yield counts
+    for v in counts.values() if isinstance(counts, dict) else counts if isinstance(counts, tuple) else ():
         yield from each_count(v)
 
 
-def without_data(found: Any, native: Any, again: Any) -> Any:
+def without_data(counts: Any, native: Any, again: Any) -> Any:
     """Counts without those that are no powers of the grid and differ in another run on it: they come from the data."""
-    if isinstance(found, Count):
-        return None if found.powers is None and native != again else found
-    if isinstance(found, tuple) and _alike(native, again):
-        return tuple(without_data(f, n, a) for f, n, a in zip(found, native, again, strict=True))
-    if isinstance(found, dict) and isinstance(again, dict) and again.keys() == native.keys():
-        return {k: without_data(f, native[k], again[k]) for k, f in found.items()}
-    return found
+    if isinstance(counts, Count):
+        return None if counts.powers is None and native != again else counts
+    if isinstance(counts, tuple) and _alike(native, again):
+        return tuple(without_data(f, n, a) for f, n, a in zip(counts, native, again, strict=True))
+    if isinstance(counts, dict) and isinstance(again, dict) and again.keys() == native.keys():
+        return {k: without_data(f, native[k], again[k]) for k, f in counts.items()}
+    return counts
 
 
-def exchanged(found: Any, new: Any, change: Callable[[Any, Any], Any]) -> Any:
-    """The nested arguments ``new`` with ``change(entry, number)`` for each number that has an entry in ``found``."""
+def exchanged(counts: Any, new: Any, change: Callable[[Any, Any], Any]) -> Any:
+    """The nested arguments ``new`` with ``change(entry, number)`` for each number that has an entry in ``counts``."""
     if _is_number(new):
-        return new if found is None else change(found, new)
+        return new if counts is None else change(counts, new)
     if isinstance(new, dict):
-        entries = found if isinstance(found, dict) else {}
+        entries = counts if isinstance(counts, dict) else {}
         return {k: exchanged(entries.get(k), v, change) for k, v in new.items()}
-    if type(new) in (tuple, list) and isinstance(found, (tuple, list)) and len(found) == len(new):
-        return type(new)(exchanged(f, v, change) for f, v in zip(found, new, strict=True))
+    if type(new) in (tuple, list) and isinstance(counts, (tuple, list)) and len(counts) == len(new):
+        return type(new)(exchanged(f, v, change) for f, v in zip(counts, new, strict=True))
     return new
 
 
@@ -92,13 +92,9 @@ def _alike(a: Any, b: Any) -> bool:
 
 
 def _powers(native: Any, others: list[Any], grid: Shape, refined: Shape) -> tuple[tuple[int, float], ...] | None:
-    found = []
-    for n, m, other in zip(grid, refined, others, strict=True):
-        power = _power(native, other, n, m)
-        if power is None:
-            return None
-        found.append(power)
-    return tuple(found)
+    powers = [_power(native, other, n, m) for n, m, other in zip(grid, refined, others, strict=True)]
+    known = tuple(power for power in powers if power is not None)
+    return known if len(known) == len(powers) else None
 
 
 def _power(native: Any, other: Any, n: int, m: int) -> tuple[int, float] | None:

@@ -1,8 +1,8 @@
-"""A plan made from watched runs: one on the training grid, and one more for each of its axes, refined."""
+"""A plan, made from watched runs of the model on its training grid and around it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,21 +12,20 @@ from torch import Tensor, nn
 from quadnorm._tensors import is_plain
 from quadnorm.adapt.calls.errors import CannotFollowError
 from quadnorm.adapt.calls.functions.names import ARITHMETIC
-from quadnorm.adapt.calls.grids.forms import Forms, PaddedLength, form, moving
-from quadnorm.adapt.calls.planning.constants import all_forms, constant_fields, from_data, is_foreign, jumps_at_the_seam
-from quadnorm.adapt.calls.planning.counts import counts, each_count, without_data
-from quadnorm.adapt.calls.planning.origins import origin_after
-from quadnorm.adapt.calls.planning.plan import Call, CallPlan
-from quadnorm.adapt.calls.planning.runs import (
-    check_axes,
-    check_order,
-    padded_axes,
-    refined_runs,
-    run,
-    with_other_data,
+from quadnorm.adapt.calls.grids.forms import Forms, moving
+from quadnorm.adapt.calls.planning.constants import (
+    all_forms,
+    any_jumps_at_a_seam,
+    any_learned,
+    is_foreign,
+    modules_with_fields_from_data,
 )
+from quadnorm.adapt.calls.planning.counts import counts_of, each_count, without_data
+from quadnorm.adapt.calls.planning.origins import origins_of
+from quadnorm.adapt.calls.planning.plan import Call, CallPlan
+from quadnorm.adapt.calls.planning.runs import GridRuns, check_axes, run_on_grids, with_other_data
 from quadnorm.adapt.calls.trees import Arguments, tensors
-from quadnorm.adapt.calls.watching.watch import Seen, WatchedRun
+from quadnorm.adapt.calls.watching.watch import WatchedCall, WatchedRun
 from quadnorm.measures.base import Shape
 
 
@@ -36,48 +35,30 @@ def make_plan(
     native: Shape,
     placements: tuple[str, ...],
     opaque: frozenset[str] = frozenset(),
-) -> tuple[CallPlan, WatchedRun]:
+) -> CallPlan:
     """Run the model on its training grid and on refinements of one axis each; ``at`` gives the arguments on a grid.
 
     Modules named in ``opaque`` count as one call each, whatever they do inside.
     """
-    scripted = [name for name, m in model.named_modules() if isinstance(m, torch.jit.ScriptModule)]
-    if scripted:
-        raise CannotFollowError(
-            f"{scripted[0] or 'the model'} is scripted, and TorchScript shows nothing of what it calls; script the "
-            "model afterwards, or use quadnorm.at_native"
-        )
-    base = run(model, at(native), opaque)
-    refined, others = refined_runs(model, at, native, placements, opaque)
-    check_order(base, others)
-    padded = padded_axes(base, others, native, refined)
+    _refuse_scripted(model)
+    runs = run_on_grids(model, at, native, placements, opaque)
     calls = tuple(
-        _call(seen, [r.calls[k] for r in others], native, refined, placements, padded)
-        for k, seen in enumerate(base.calls)
+        _planned(call, [other.calls[k] for other in runs.others], runs) for k, call in enumerate(runs.base.calls)
     )
     if any(count.powers is None for call in calls for count in each_count(call.counts)):
-        calls = _without_data(calls, base, model, at(native), opaque)
-    origins: dict[tuple[int, int], int] = {}
-    for call in calls:
-        for key, origin in origin_after(call, origins).items():
-            origins.setdefault(key, origin)
-    outputs = tuple(
-        tuple(form(native, refined, n, [tuple(o)[axis] for o in moved], padded) for axis, n in enumerate(shape))
-        for shape, *moved in zip(*([tuple(t.shape) for t in tensors(r.output)] for r in (base, *others)), strict=True)
+        calls = _without_data(calls, runs.base, model, at(native), opaque)
+    outputs = runs.output_forms()
+    check_axes(runs, outputs)
+    return CallPlan(
+        native,
+        placements,
+        calls,
+        outputs,
+        origins_of(calls),
+        jumps=any_jumps_at_a_seam(calls, runs.base, placements),
+        learned=any_learned(calls, runs.base),
+        unseen=modules_with_fields_from_data(calls, runs.base, model, at(native), opaque),
     )
-    check_axes(base, others, outputs, native)
-    jumps = any(
-        jumps_at_the_seam(t, f, placements)
-        for s, c in zip(base.calls, calls, strict=True)
-        for t, f in constant_fields(s, c)
-    )
-    learned = any(
-        t is not None and t.requires_grad and foreign
-        for s, c in zip(base.calls, calls, strict=True)
-        for t, foreign in zip(s.constants, c.foreign, strict=True)
-    )
-    unseen = from_data(calls, base, model, at(native), opaque)
-    return CallPlan(native, placements, calls, outputs, origins, jumps, learned, unseen), base
 
 
 def input_kind(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
@@ -91,57 +72,70 @@ def input_kind(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     )
 
 
-def _call(
-    seen: Seen,
-    others: list[Seen],
-    native: Shape,
-    refined: Shape,
-    placements: tuple[str, ...],
-    padded: list[PaddedLength],
-) -> Call:
-    def forms(shapes: tuple[Shape, ...], moved: list[tuple[Shape, ...]]) -> tuple[Forms, ...]:
-        result = []
-        for slot, shape in enumerate(shapes):
-            others = [m[slot] for m in moved]
-            if any(len(o) != len(shape) for o in others):
-                raise CannotFollowError(f"{seen.name} returns tensors of another rank on another grid")
-            result.append(
-                tuple(form(native, refined, n, tuple(o[axis] for o in others), padded) for axis, n in enumerate(shape))
-            )
-        return tuple(result)
-
-    given = forms(seen.given, [o.given for o in others])
-    returned = forms(seen.returned, [o.returned for o in others])
-    (out_of_sight,) = forms((seen.hidden,), [(o.hidden,) for o in others])
-
-    def differs(slot: int, t: Tensor) -> bool:
-        moved, axes = [o.constants[slot] for o in others], all_forms(t, out_of_sight, given[slot])
-        return is_foreign(t, moved, axes, native, refined, placements)
-
-    foreign = tuple(t is not None and differs(slot, t) for slot, t in enumerate(seen.constants))
-    if any(f and t is not None and t.ndim > len(g) for t, f, g in zip(seen.constants, foreign, given, strict=True)):
+def _refuse_scripted(model: nn.Module) -> None:
+    scripted = [name for name, m in model.named_modules() if isinstance(m, torch.jit.ScriptModule)]
+    if scripted:
         raise CannotFollowError(
-            f"{seen.name} in {seen.where or 'the model'} is given, through vmap, a field that is not the same function "
-            "on all grids, such as coordinates j/n; quadnorm.at_native runs the model at its training grid"
+            f"{scripted[0] or 'the model'} is scripted, and TorchScript shows nothing of what it calls; script the "
+            "model afterwards, or use quadnorm.at_native"
         )
-    constants = tuple(t.detach() if f and t is not None else None for t, f in zip(seen.constants, foreign, strict=True))
+
+
+def _planned(call: WatchedCall, others: Sequence[WatchedCall], runs: GridRuns) -> Call:
+    """A call of the training grid's run, with what its counterparts on the other grids show."""
+    given = _forms(call.name, call.argument_shapes, [o.argument_shapes for o in others], runs)
+    returned = _forms(call.name, call.result_shapes, [o.result_shapes for o in others], runs)
+    (hidden,) = _forms(call.name, (call.hidden_sizes,), [(o.hidden_sizes,) for o in others], runs)
+    foreign = _foreign(call, others, runs, given, hidden)
+    counts = None
+    if call.name in ARITHMETIC:
+        moved = [(o.args, o.kwargs) for o in others]
+        counts = counts_of((call.args, call.kwargs), moved, runs.native, runs.refined)
     return Call(
-        seen.name,
-        seen.where,
-        seen.inplace,
-        seen.live,
-        seen.given,
-        given,
-        returned,
-        foreign,
-        constants,
-        seen.args,
-        seen.kwargs,
-        counts((seen.args, seen.kwargs), [(o.args, o.kwargs) for o in others], native, refined)
-        if seen.name in ARITHMETIC
-        else None,
-        moving(out_of_sight),
+        name=call.name,
+        module=call.module,
+        inplace=call.inplace,
+        live=call.live,
+        argument_shapes=call.argument_shapes,
+        argument_forms=given,
+        result_forms=returned,
+        foreign=tuple(t is not None for t in foreign),
+        constants=foreign,
+        args=call.args,
+        kwargs=call.kwargs,
+        counts=counts,
+        hidden_axes=moving(hidden),
     )
+
+
+def _forms(name: str, shapes: tuple[Shape, ...], moved: list[tuple[Shape, ...]], runs: GridRuns) -> tuple[Forms, ...]:
+    """How the sizes of several tensors move, from their shapes on the training grid and on the others."""
+    forms = []
+    for slot, shape in enumerate(shapes):
+        others = [other[slot] for other in moved]
+        if any(len(other) != len(shape) for other in others):
+            raise CannotFollowError(f"{name} returns tensors of another rank on another grid")
+        forms.append(runs.forms(shape, others))
+    return tuple(forms)
+
+
+def _foreign(
+    call: WatchedCall, others: Sequence[WatchedCall], runs: GridRuns, given: tuple[Forms, ...], hidden: Forms
+) -> tuple[Tensor | None, ...]:
+    """For each argument its value, if it is a constant field that is not the same function on all grids; else None."""
+    foreign: list[Tensor | None] = []
+    for slot, t in enumerate(call.constants):
+        moved = [o.constants[slot] for o in others]
+        if t is None or not is_foreign(t, moved, all_forms(t, hidden, given[slot]), runs):
+            foreign.append(None)
+            continue
+        foreign.append(t.detach())
+        if t.ndim > len(given[slot]):
+            raise CannotFollowError(
+                f"{call.name} in {call.module or 'the model'} is given, through vmap, a field that is not the same "
+                "function on all grids, such as coordinates j/n; quadnorm.at_native runs the model at its training grid"
+            )
+    return tuple(foreign)
 
 
 def _without_data(

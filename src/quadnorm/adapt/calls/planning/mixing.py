@@ -37,17 +37,17 @@ class Kind:
 
 
 def _loses(call: Call) -> bool:
-    return bool(call.lost)
+    return bool(call.lost_axes)
 
 
 def _sees_grid(call: Call) -> bool:
-    return bool(call.over)
+    return bool(call.axes)
 
 
 def _kernel_of_several(call: Call) -> bool:
-    if not call.over:
+    if not call.axes:
         return False
-    weight = call.shapes[1] if len(call.shapes) > 1 else ()
+    weight = call.argument_shapes[1] if len(call.argument_shapes) > 1 else ()
     given = bound(call.name, call.args, call.kwargs)
     stride = given.get("stride", 1)
     strides = stride if isinstance(stride, (tuple, list)) else (stride,)
@@ -59,13 +59,13 @@ _DIM_AT = {"roll": 2, "diff": 2, "flip": 1, "rot90": 2, "gradient": 9, "topk": 2
 
 def _along_grid(call: Call) -> bool:
     """Whether the dimension that the call works along runs over samples; where none is named, whether any does."""
-    if not call.over:
+    if not call.axes:
         return False
     at = _DIM_AT.get(call.name, 1)
     dim = call.kwargs.get("dim", call.kwargs.get("dims", call.kwargs.get("axis")))
     if dim is None and len(call.args) > at:
         dim = call.args[at:] if call.name == "flip" and isinstance(call.args[at], int) else call.args[at]
-    forms = call.given[0]
+    forms = call.argument_forms[0]
     default = {"sort": -1, "argsort": -1, "diff": -1, "topk": -1}.get(call.name)
     dim = default if dim is None else dim
     dims = range(len(forms)) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
@@ -75,21 +75,21 @@ def _along_grid(call: Call) -> bool:
 def _along_sequence(call: Call) -> bool:
     """Whether a recurrent layer runs along samples; not where each sample has a sequence of its own."""
     first = bool(call.kwargs.get("batch_first", call.args[8] if len(call.args) > 8 else False))
-    return bool(call.over) and call.given[0][1 if first and len(call.given[0]) == 3 else 0].moves
+    return bool(call.axes) and call.argument_forms[0][1 if first and len(call.argument_forms[0]) == 3 else 0].moves
 
 
 def _cuts(call: Call) -> bool:
     """Whether a slice leaves out samples of the grid itself, or every second one: not where it cuts off padding."""
-    if not call.over or not call.returned:
+    if not call.axes or not call.result_forms:
         return False
-    before = {(k, e) for f in call.given[0] if f.on_grid for k, e in zip(f.axes, f.extra, strict=True)}
-    inexact = {f.axes for f in call.given[0] if f.moves and not f.exact}
-    for f in call.returned[0]:
+    before = {(k, e) for f in call.argument_forms[0] if f.on_grid for k, e in zip(f.axes, f.extra, strict=True)}
+    inexact = {f.axes for f in call.argument_forms[0] if f.moves and not f.exact}
+    for f in call.result_forms[0]:
         if f.moves and not f.exact and f.axes not in inexact:
             return True
         if f.on_grid and any(e < 0 and (k, e) not in before for k, e in zip(f.axes, f.extra, strict=True)):
             return True
-    return bool(call.lost)
+    return bool(call.lost_axes)
 
 
 def _rows(family: str, why: str, mixes: Callable[[Call], bool], names: str) -> dict[str, Kind]:

@@ -26,7 +26,7 @@ def advice_on_gradients() -> Iterator[None]:
 
 
 @contextmanager
-def only_looking(model: nn.Module, gradients: bool = False) -> Iterator[None]:
+def leaving_no_trace(model: nn.Module, gradients: bool = False) -> Iterator[None]:
     """For runs that leave no trace: no gradients unless asked for, random numbers and buffers as they were."""
     buffers = [(b, b.detach().clone()) for b in model.buffers()]
     with torch.set_grad_enabled(gradients), torch.random.fork_rng(devices=[]):
@@ -38,9 +38,9 @@ def only_looking(model: nn.Module, gradients: bool = False) -> Iterator[None]:
                 b.data.copy_(before)  # not a change that autograd should see
 
 
-def looked_at(model: nn.Module, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
+def trial_output(model: nn.Module, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
     """The model's output for (args, kwargs), from a run that leaves no trace."""
-    with only_looking(model), uncompiled():
+    with leaving_no_trace(model), uncompiled():
         return model(*arguments[0], **arguments[1])
 
 

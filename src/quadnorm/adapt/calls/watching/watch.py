@@ -11,34 +11,34 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm.adapt.calls.functions.names import JOINED, MEETS, writes
-from quadnorm.adapt.calls.trees import tensors
+from quadnorm.adapt.calls.trees import tensors, without_tensors
 from quadnorm.adapt.calls.watching.live import Live, opaque_modules
-from quadnorm.adapt.calls.watching.quiet import only_looking, without_fast_paths
+from quadnorm.adapt.calls.watching.quiet import leaving_no_trace, without_fast_paths
 from quadnorm.adapt.calls.watching.transforms import hidden_sizes, unhidden
 from quadnorm.measures.base import Shape
 
 
 @dataclass
-class Seen:
+class WatchedCall:
     """One call: its function's canonical name, and what it was given and returned."""
 
     name: str
-    where: str  # the module that made it
+    module: str  # the path of the module that made it
     inplace: bool
-    live: tuple[bool, ...]  # of the tensors among the arguments
-    given: tuple[Shape, ...]
-    returned: tuple[Shape, ...]
+    live: tuple[bool, ...]  # whether each tensor among the arguments comes from the model's input
+    argument_shapes: tuple[Shape, ...]
+    result_shapes: tuple[Shape, ...]
     constants: tuple[Tensor | None, ...]  # the tensors among the arguments that are not live
     args: Any = None  # with tensors left out
     kwargs: Any = None
-    hidden: Shape = ()  # lengths of the axes that a ``vmap`` around the call hides
+    hidden_sizes: Shape = ()  # lengths of the axes that a ``vmap`` around the call hides
 
 
 @dataclass
 class WatchedRun:
     """All calls of a run, and the model's output."""
 
-    calls: list[Seen] = field(default_factory=list)
+    calls: list[WatchedCall] = field(default_factory=list)
     output: Any = None
 
 
@@ -52,32 +52,29 @@ class Watch(Live):
     def on_call(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         given = tensors((args, kwargs))
         live = tuple(self.is_live(t) for t in given)
-        shapes = tuple(tuple(t.shape) for t in given)
+        shapes = _shapes(given)
         # What is written into has other values afterwards, which are no constants.
         before = [given[0].clone(), *given[1:]] if given and not live[0] and writes(func) else given
         try:
             result = func(*args, **kwargs)
         except RuntimeError:
-            result = stand_in(name, args, kwargs, live)
+            result = _stand_in(name, args, kwargs, live)
             if result is None:
                 raise
-        if counted(func, result):
-            constants = tuple(None if a else unhidden(t) for a, t in zip(live, before, strict=True))
-            returned = tuple(tuple(t.shape) for t in tensors(result))
-            self.run.calls.append(
-                Seen(
-                    name,
-                    self.modules[-1] if self.modules else "",
-                    writes(func),
-                    live,
-                    shapes,
-                    returned,
-                    constants,
-                    plain(args),
-                    plain(kwargs),
-                    hidden_sizes(given),
-                )
+        if gives_tensors(func, result):
+            call = WatchedCall(
+                name=name,
+                module=self.modules[-1] if self.modules else "",
+                inplace=writes(func),
+                live=live,
+                argument_shapes=shapes,
+                result_shapes=_shapes(result),
+                constants=tuple(None if a else unhidden(t) for a, t in zip(live, before, strict=True)),
+                args=without_tensors(args),
+                kwargs=without_tensors(kwargs),
+                hidden_sizes=hidden_sizes(given),
             )
+            self.run.calls.append(call)
         return result
 
     def on_constants(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -88,15 +85,23 @@ class Watch(Live):
 
     def on_module(self, name: str, given: Any, output: Any) -> None:
         """A module that counts as one call."""
-        shapes = tuple(tuple(t.shape) for t in tensors(given))
-        returned = tuple(tuple(t.shape) for t in tensors(output))
         live = tuple(self.is_live(t) for t in tensors(given))
-        self.run.calls.append(Seen("module", name, False, live, shapes, returned, (None,) * len(live), (), {}))
+        constants = (None,) * len(live)
+        self.run.calls.append(
+            WatchedCall("module", name, False, live, _shapes(given), _shapes(output), constants, (), {})
+        )
 
 
-def stand_in(name: str, args: Any, kwargs: Any, live: tuple[bool, ...]) -> Tensor | None:
-    """Zeros of the result's shape for a call that holds the training grid's size: a norm's ``normalized_shape``, a
-    learned field that is added, a stored grid of coordinates beside it. None for other calls."""
+def _shapes(value: Any) -> tuple[Shape, ...]:
+    return tuple(tuple(t.shape) for t in tensors(value))
+
+
+def _stand_in(name: str, args: Any, kwargs: Any, live: tuple[bool, ...]) -> Tensor | None:
+    """Zeros of the result's shape for a call that fails on another grid because it holds the training grid's size.
+
+    Such as a norm's ``normalized_shape``, a learned field that is added, a stored grid of coordinates beside it. None
+    for other calls.
+    """
     given = tensors((args, kwargs))
     if name in ("layer_norm", "rms_norm"):
         return torch.zeros_like(given[0])
@@ -114,30 +119,9 @@ def stand_in(name: str, args: Any, kwargs: Any, live: tuple[bool, ...]) -> Tenso
     return largest.new_zeros(shape)
 
 
-def counted(func: Any, result: Any) -> bool:
+def gives_tensors(func: Any, result: Any) -> bool:
     """Whether a call takes part in the order of calls: it returns tensors, or writes into one."""
     return writes(func) or bool(tensors(result))
-
-
-class _Tensor:
-    """Stands where a tensor was among the arguments."""
-
-    def __repr__(self) -> str:
-        return "tensor"
-
-
-TENSOR = _Tensor()
-
-
-def plain(value: Any) -> Any:
-    """The nested value with tensors left out, for comparison from run to run."""
-    if isinstance(value, Tensor):
-        return TENSOR
-    if isinstance(value, (tuple, list)):
-        return tuple(plain(v) for v in value)
-    if isinstance(value, dict):
-        return {k: plain(v) for k, v in value.items()}
-    return value
 
 
 @contextmanager
@@ -171,7 +155,7 @@ def watched(
     opaque: frozenset[str] = frozenset(),
 ) -> WatchedRun:
     """Run the model on arguments whose tensors are all declared live; no gradients, no change of its buffers."""
-    with only_looking(model), without_fast_paths(), module_stack(model) as stack:
+    with leaving_no_trace(model), without_fast_paths(), module_stack(model) as stack:
         watch = Watch(stack)
         args, kwargs = watch.mark(live(args)), watch.mark(live(kwargs))
         with watch, opaque_modules(model, opaque, watch):

@@ -10,11 +10,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from quadnorm.adapt.anchoring.registry import Outcome
-from quadnorm.adapt.anchoring.rules import take_hooks
-from quadnorm.adapt.models import check_module, copied, replaced
+from quadnorm.adapt.anchoring.rules.registry import Outcome
+from quadnorm.adapt.converting.norms import describe_norm, groups_of
+from quadnorm.adapt.models import check_module, deep_copy, replace_module, take_hooks
 from quadnorm.adapt.report import AnchorReport
-from quadnorm.adapt.swappable import describe_norm, groups_of
 from quadnorm.measures import Measure
 from quadnorm.norms import make_norm
 from quadnorm.norms.factory import parse
@@ -40,7 +39,7 @@ class Conversion(AnchorReport):
                     f"{paths[0]} is a {type(now).__name__} now, not the {type(new).__name__} of this conversion"
                 )
             _give_parameters(now, old)
-            model = replaced(model, paths, old)
+            model = replace_module(model, paths, old)
         return model
 
 
@@ -86,7 +85,7 @@ def convert(
     <class 'torch.nn.modules.normalization.GroupNorm'>
     """
     check_module(model, "convert")
-    converted = model if inplace else copied(model)
+    converted = model if inplace else deep_copy(model)
     report = Conversion("")
     report._before = []
     homes: dict[int, list[str]] = {}
@@ -106,7 +105,7 @@ def convert(
         take_hooks(new, module)
         _give_parameters(module, new)
         new.train(module.training)
-        converted = replaced(converted, paths, new)
+        converted = replace_module(converted, paths, new)
         report._before.append((paths, module, new))
         what = f"→ {type(new).__name__}{_pattern(new, groups, norm.channels)}{norm.remark}{also}"
         report.add(name, kind, "converted", what)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from quadnorm.adapt.anchoring.registry import Outcome, left
+from quadnorm.adapt.anchoring.rules.registry import Outcome, left
 from quadnorm.norms import NoNorm
 from quadnorm.norms.baselines.uniform import CountingNorm, TokenNorm
 from quadnorm.norms.quad import QuadNorm

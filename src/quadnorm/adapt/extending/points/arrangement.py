@@ -9,8 +9,8 @@ from torch import Tensor
 
 from quadnorm.adapt.calls.errors import CannotFollowError
 from quadnorm.adapt.calls.grids.forms import Forms
-from quadnorm.adapt.calls.inputs.layouts import Dims, on_fields
-from quadnorm.adapt.extending.points import PointNodes, taken
+from quadnorm.adapt.calls.inputs.layouts import Dims, map_fields
+from quadnorm.adapt.extending.points.nodes import PointNodes, values_at_points
 from quadnorm.measures.base import Shape
 
 
@@ -21,10 +21,14 @@ def arranged(value: Any, old: Shape, nodes: PointNodes, layout: str, values: Ten
     given = [] if values is None else [values]
 
     def change(x: Tensor, dims: Dims) -> Tensor:
-        y = _filled_up(given.pop(), x, dims, count, len(nodes.points)) if given else taken(x, list(dims), rows)
+        y = (
+            _filled_up(given.pop(), x, dims, count, len(nodes.points))
+            if given
+            else values_at_points(x, list(dims), rows)
+        )
         return torch.unflatten(y, dims[0], nodes.shape)
 
-    result = on_fields(value, old, layout, change)
+    result = map_fields(value, old, layout, change)
     if given:
         raise ValueError("values were given, but no field among the inputs that they could stand for")
     return result
@@ -39,7 +43,7 @@ def placed(value: Any, local: Shape, nodes: PointNodes, layout: str) -> Any:
         y = _filled_up(flat, x, dims, flat.shape[dims[0]], len(nodes.points))
         return torch.unflatten(y, dims[0], nodes.shape)
 
-    return on_fields(value, local, layout, change)
+    return map_fields(value, local, layout, change)
 
 
 def _one_zero(x: Tensor, dim: int) -> Tensor:

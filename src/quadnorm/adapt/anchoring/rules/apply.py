@@ -8,12 +8,13 @@ from math import prod
 import torch
 from torch import nn
 
-from quadnorm.adapt.anchoring import attention, rules  # noqa: F401  # their import fills the table of rules
-from quadnorm.adapt.anchoring.registry import Outcome, Place, apply_rule, left, rule_for
-from quadnorm.adapt.anchoring.rows import watch_grid
+from quadnorm.adapt.anchoring.rules.averages import plain_mean
+from quadnorm.adapt.anchoring.rules.measures import own_measure
+from quadnorm.adapt.anchoring.rules.registry import Outcome, Place, apply_rule, left, rule_for
+from quadnorm.adapt.anchoring.running_grid import watch_grid
 from quadnorm.adapt.anchoring.trace import Trace
-from quadnorm.adapt.models import replaced
-from quadnorm.adapt.report import AnchorReport
+from quadnorm.adapt.models import replace_module
+from quadnorm.adapt.report import AnchorReport, size_text
 from quadnorm.measures import Anchored, Measure
 from quadnorm.measures.base import Shape
 
@@ -57,11 +58,11 @@ def apply_rules(
         if outcome is None:
             continue
         if outcome.module is not None and outcome.module is not module:
-            model = replaced(model, homes[id(module)], outcome.module)
+            model = replace_module(model, homes[id(module)], outcome.module)
         also = f" (the same module as {', '.join(homes[id(module)][1:])})" if len(homes[id(module)]) > 1 else ""
         inner = ""
         if isinstance(place, Place) and outcome.action == "anchored" and place.measure.anchor != sizes:
-            inner = f"; sees {'×'.join(map(str, place.measure.anchor))} samples in training"
+            inner = f"; sees {size_text(place.measure.anchor)} samples in training"
         report.add(name, _kind(module), outcome.action, outcome.why + inner + also)
     if seen is not None:
         watch_grid(model, seen.shapes, next(iter(seen.inputs.get("", ())), ()), sizes)
@@ -81,12 +82,12 @@ def _outcome(module: nn.Module, place: Place | Outcome, before: dict[int, Measur
         return rule
     owns = id(module) in before and (rule is None or isinstance(rule, Outcome))
     if rule is None and not owns:
-        return rules.plain_mean(module, place) if isinstance(place, Place) else None
+        return plain_mean(module, place) if isinstance(place, Place) else None
     if isinstance(place, Outcome):
         return place
     if owns:
         module.measure = before[id(module)]  # type: ignore[assignment]
-        return rules.own_measure(module, place)
+        return own_measure(module, place)
     assert rule is not None
     assert not isinstance(rule, Outcome)
     return apply_rule(rule, module, place)
@@ -99,7 +100,7 @@ def _place(name: str, sizes: Shape, names: tuple[str, ...], seen: Trace | None, 
     inputs = tuple(dict.fromkeys(seen.inputs.get(name, ()))) if seen else ()
     grids = {g for g in (_grid(s, sizes) for s in shapes) if g is not None}
     if len(grids) > 1:
-        many = " and ".join("×".join(map(str, g)) for g in sorted(grids))
+        many = " and ".join(size_text(g) for g in sorted(grids))
         return left(f"is used on several grids in one run ({many}); one module cannot stand for both")
     grid = grids.pop() if grids else sizes
     more = [n - n0 for n, n0 in zip(grid, sizes, strict=True)]

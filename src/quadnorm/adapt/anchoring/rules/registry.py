@@ -64,6 +64,9 @@ def unchanged(why: str) -> Outcome:
     return Outcome("unchanged", why)
 
 
+INTEGRAL = "on cell-centred and periodic axes counting is already the integral"
+STILL = f"{INTEGRAL}; nothing moves with the resolution"  # why such a sum is left unchanged
+
 AnchorRule = Callable[[nn.Module, Place], "nn.Module | str | Outcome | None"]
 
 RULES: dict[type[nn.Module], AnchorRule] = {}

@@ -57,7 +57,7 @@ NO_SUMS = (PICKED, SHIFTED, *PIXELS.values(), KERNELS, POOLS)
 
 
 @dataclass(frozen=True)
-class SeenCall:
+class SizedCall:
     """One call of a torch function with a field among its arguments, on a grid of known sizes."""
 
     resolution: Shape
@@ -78,12 +78,12 @@ class SeenCall:
         return None if y is None else grid_axes(y, self.sizes)
 
 
-def _reduction(c: SeenCall) -> str:
+def _reduction(c: SizedCall) -> str:
     axes = c.axes_left()
     return REDUCTIONS[c.name] if axes is not None and axes < grid_axes(c.field, c.sizes) else ""
 
 
-def _along(c: SeenCall) -> str:
+def _along(c: SizedCall) -> str:
     """Whether the axis that the call works along has the grid's size; where none is named, whether any has."""
     at = {"normalize": 2, "gumbel_softmax": 4, "roll": 2, "diff": 2}.get(c.name, 1)
     default = {"normalize": 1, "diff": -1}.get(c.name)
@@ -92,18 +92,18 @@ def _along(c: SeenCall) -> str:
     return ALONG[c.name] if any(isinstance(k, int) and c.field.shape[k] in c.sizes for k in dims) else ""
 
 
-def _shaped_norm(c: SeenCall) -> str:
+def _shaped_norm(c: SizedCall) -> str:
     shape = c.args[1] if len(c.args) > 1 else c.kwargs.get("normalized_shape", ())
     return NORM if c.sizes & set(shape) else ""
 
 
-def _product(c: SeenCall) -> str:
+def _product(c: SizedCall) -> str:
     factors = tensors(c.args)[PRODUCTS[c.name] :]
     summed = bool(factors) and len(c.sizes) > 1 and factors[0].shape[-1] == max(c.sizes)
     return PRODUCT if summed else ""
 
 
-def _einsum(c: SeenCall) -> str:
+def _einsum(c: SizedCall) -> str:
     """Whether it sums over all samples: their number, or every axis of the grid, is gone from its output."""
     equation = c.args[0]
     if not isinstance(equation, str) or "->" not in equation or "." in equation:
@@ -116,16 +116,16 @@ def _einsum(c: SeenCall) -> str:
     return CONTRACTION if gone else ""
 
 
-def _convolution(c: SeenCall) -> str:
+def _convolution(c: SizedCall) -> str:
     weight = c.args[1] if len(c.args) > 1 else c.kwargs["weight"]
     return "" if all(k == 1 for k in weight.shape[2:]) else KERNELS
 
 
-def _always(reason: str) -> Callable[[SeenCall], str]:
+def _always(reason: str) -> Callable[[SizedCall], str]:
     return lambda c: reason
 
 
-RULES: dict[str, Callable[[SeenCall], str]] = {
+RULES: dict[str, Callable[[SizedCall], str]] = {
     **dict.fromkeys(REDUCTIONS, _reduction),
     **dict.fromkeys(ALONG, _along),
     **dict.fromkeys(CHANNEL_NORMS, _always(NORM)),
@@ -156,7 +156,7 @@ def why_it_depends(resolution: Shape, func: Any, args: Any, kwargs: Any, result:
         return "" if "freq" in name or "shift" in name else TRANSFORM
     rule = RULES.get(name)
     if rule is not None:
-        return rule(SeenCall(resolution, name, field, args, kwargs, result))
+        return rule(SizedCall(resolution, name, field, args, kwargs, result))
     return next((reason for begin, reason in POOLINGS.items() if name.startswith(begin)), "")
 
 

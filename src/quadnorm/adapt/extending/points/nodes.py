@@ -8,13 +8,12 @@ sample's own place.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import prod, sqrt
+from math import prod
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from quadnorm._precision import full_precision
 from quadnorm.adapt.calls.errors import CannotFollowError
@@ -56,7 +55,7 @@ def indices(placement: str, n: int, r: np.ndarray) -> np.ndarray:
     return r * (n + p.more) - p.first / 2
 
 
-def taken(t: Tensor, dims: list[int], rows: list[Tensor]) -> Tensor:
+def values_at_points(t: Tensor, dims: list[int], rows: list[Tensor]) -> Tensor:
     """The axes ``dims`` of t, values at samples, replaced by one axis at the first of them: values at the points.
 
     ``rows`` (P, n) say for every axis how a point's value follows from the samples': Σ_ab A_pa B_pb t_ab.
@@ -104,9 +103,9 @@ class PointNodes(Nodes):
         if any(forms[k].fold != 1 or any(forms[k].extra) for k in dims):
             raise CannotFollowError("the model has a padded or folded field, which cannot be taken to scattered points")
         if form.axes == tuple(range(d)):  # samples in a row
-            return taken(torch.unflatten(t, dims[0], self.native), [dims[0] + k for k in range(d)], rows)
+            return values_at_points(torch.unflatten(t, dims[0], self.native), [dims[0] + k for k in range(d)], rows)
         t, dims = self._full(t, forms, dims)
-        return torch.unflatten(taken(t, dims, rows), dims[0], self.shape)
+        return torch.unflatten(values_at_points(t, dims, rows), dims[0], self.shape)
 
     def _full(self, t: Tensor, forms: Forms, dims: list[int]) -> tuple[Tensor, list[int]]:
         """A field with all of the grid's axes side by side, repeated along those for which it has a length of 1."""
@@ -118,39 +117,3 @@ class PointNodes(Nodes):
                 "the model has a field along some of the grid's axes, which scattered points have not"
             )
         return t.expand([self.native[k - first] if k in span else n for k, n in enumerate(t.shape)]), span
-
-    def synthesised(
-        self, Y: Tensor, dims: list[int], native: list[int], forms: list[Form], half: bool, norm: str | None
-    ) -> Tensor:
-        r"""The inverse transform of Y at the points, :math:`\sum_k Y_k e^{2\pi i k\cdot t / n_0}`, as arranged.
-
-        Where the model has padded, zeros stand around it: it cuts them off.
-        """
-        if [f.axes for f in forms] != [(k,) for k in range(len(self.native))] or dims != list(
-            range(dims[0], dims[0] + len(dims))
-        ):
-            raise CannotFollowError("the model transforms single axes of the grid, which scattered points have not")
-        waves = []
-        for at, (k, f, n0) in enumerate(zip(range(len(dims)), forms, native, strict=True)):
-            t = indices(self.placements[k], self.native[k], self.points[:, k]) + self.origins.get((k, f.extra[0]), 0)
-            last = half and at == len(dims) - 1
-            m = np.arange(n0 // 2 + 1) if last else np.fft.fftfreq(n0, 1 / n0)
-            twice = np.where((m == 0) | (2 * m == n0), 1.0, 2.0) if last else 1.0
-            waves.append(torch.from_numpy(np.exp(2j * np.pi * np.outer(t, m) / n0) * twice))
-        for d, w in zip(dims, waves, strict=True):
-            Y = Y.narrow(d, 0, w.shape[1]) if Y.shape[d] > w.shape[1] else _filled(Y, d, w.shape[1])
-        total = prod(native)
-        Y = Y / {None: total, "backward": total, "ortho": sqrt(total), "forward": 1}[norm]
-        y = taken(Y, dims, waves)
-        y = torch.unflatten(y.real if half else y, dims[0], self.shape)
-        amounts: list[int] = []
-        for k, f in enumerate(forms):
-            before, extra = self.origin(k, f.extra[0]), self.extra(k, f.extra[0])
-            amounts = [before, extra - before, *amounts]
-        after = y.ndim - dims[-1] - 1
-        return pad(y, [0, 0] * after + amounts) if any(amounts) else y
-
-
-def _filled(Y: Tensor, d: int, size: int) -> Tensor:
-    """Filled up with zeros at its end, as ``torch.fft`` does."""
-    return pad(Y, [0, 0] * (Y.ndim - d - 1) + [0, size - Y.shape[d]]) if Y.shape[d] < size else Y

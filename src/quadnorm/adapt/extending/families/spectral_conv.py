@@ -7,9 +7,9 @@ from torch import Tensor
 
 from quadnorm._precision import full_precision
 from quadnorm._tensors import is_plain
-from quadnorm.adapt.calls.following.steps import Step, StepRow
-from quadnorm.adapt.extending.points import PointNodes, taken
-from quadnorm.adapt.extending.steps import register
+from quadnorm.adapt.calls.following.steps import Step
+from quadnorm.adapt.extending.families.table import StepRow, register
+from quadnorm.adapt.extending.points.nodes import PointNodes, values_at_points
 from quadnorm.measures import Anchored
 from quadnorm.operators.domain import COUNTING
 from quadnorm.operators.spectral.dft import matrix, waves_at, waves_of
@@ -22,7 +22,7 @@ from quadnorm.operators.spectral.transforms import (
 
 def _replay(step: Step) -> Tensor:
     """Y_k of the native run, Σ_k c_k Y_k e^{2πi k·s} at the new nodes."""
-    layer, x0, bias = step.given["self"], step.kept, step.given.get("bias")
+    layer, x0, bias = step.arguments["self"], step.kept, step.arguments.get("bias")
     modes = layer.modes
     measure = layer.measure
     if measure == COUNTING:
@@ -47,19 +47,19 @@ def _replay(step: Step) -> Tensor:
             rows = [waves_at(*a, r, p).T for a, r, p in zip(axes[0], roles, places, strict=True)]
             t = output_coefficients(field, weight, constant, modes, analysis)  # (*rows, B, C)
             dims = list(range(len(rows)))
-            return torch.unflatten(taken(t, dims, rows).permute(1, 2, 0), 2, step.nodes.shape).to(x0.dtype)
+            return torch.unflatten(values_at_points(t, dims, rows).permute(1, 2, 0), 2, step.nodes.shape).to(x0.dtype)
         synthesis = tuple(matrix(*a, r, x0.device, real) for a, r in zip(axes[1], roles, strict=True))
         way = through_matrices if is_plain(field, weight, constant) else through_real_matrices
         return way(field, weight, constant, modes, analysis, synthesis).to(x0.dtype)
 
 
 register(
-    "quadnorm.SpectralConv.forward",
+    ["quadnorm.SpectralConv.forward"],
     StepRow(
         "replayed",
         "the native run's waves, evaluated at the new nodes",
-        lambda s: bool(s.call.over),
-        lambda s: s.given["input"].clone(),
+        lambda s: bool(s.call.axes),
+        lambda s: s.arguments["input"].clone(),
         _replay,
     ),
 )

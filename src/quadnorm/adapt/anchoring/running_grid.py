@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from quadnorm.adapt.calls.trees import tensors
+from quadnorm.adapt.report import size_text
 from quadnorm.measures import Anchored
 from quadnorm.measures.base import Shape
 
@@ -58,10 +59,10 @@ def grid_of_row(measure: Anchored, spatial: Shape, running: RunningGrid | None) 
         return now
     if now is None and prod(measure.anchor) == samples:
         return measure.anchor
-    known = "" if now is None else f", and the model runs on {'×'.join(map(str, now))}"
+    known = "" if now is None else f", and the model runs on {size_text(now)}"
     raise ValueError(
         f"{samples} samples in a row do not say which grid they make{known} (the training grid is "
-        f"{'×'.join(map(str, measure.anchor))}); pass grid=(n, m) when you call the anchored model, or keep the grid's "
+        f"{size_text(measure.anchor)}); pass grid=(n, m) when you call the anchored model, or keep the grid's "
         "axes, as (B, C, *spatial)"
     )
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.anchoring.registry import RULES, Outcome, Place, anchored, left, unchanged
-from quadnorm.adapt.anchoring.rows import RunningGrid, grid_of_row
+from quadnorm.adapt.anchoring.rules.registry import INTEGRAL, RULES, Outcome, Place, anchored, left, unchanged
+from quadnorm.adapt.anchoring.running_grid import RunningGrid, grid_of_row
 from quadnorm.adapt.anchoring.torch_modules import change_class
 from quadnorm.measures import Anchored
 
@@ -78,7 +78,7 @@ def attention_rule(module: Any, place: Place) -> Outcome:
             "grid; which measure they carry is not clear"
         )
     if not place.moves:
-        return unchanged("on cell-centred and periodic axes counting is already the integral")
+        return unchanged(INTEGRAL)
     change_class(module, AnchoredMultiheadAttention)
     module.measure = Anchored(place.resolution, place.placements)
     module.register_forward_pre_hook(called)

@@ -15,9 +15,11 @@ from typing import Any
 
 from quadnorm._suggest import unknown
 from quadnorm.problems.files.arrays import read_npy, read_npz, read_pt
-from quadnorm.problems.files.hdf5 import opened, read_hdf5
+from quadnorm.problems.files.datasets import read_hdf5
+from quadnorm.problems.files.hdf5 import opened
 from quadnorm.problems.files.mat import read_mat
 from quadnorm.problems.files.model import Field, FieldFile
+from quadnorm.problems.files.netcdf3 import MAGIC, read_netcdf3
 from quadnorm.problems.files.nodes import PLACEMENTS
 from quadnorm.problems.files.official import data_folder, official_file
 from quadnorm.problems.files.pdebench import read_pdebench
@@ -32,6 +34,7 @@ __all__ = [
     "read_fields",
     "read_hdf5",
     "read_mat",
+    "read_netcdf3",
     "read_npy",
     "read_npz",
     "read_pdebench",
@@ -42,6 +45,7 @@ __all__ = [
 _READERS = {
     "hdf5": read_hdf5,
     "mat": read_mat,
+    "netcdf3": read_netcdf3,
     "npy": read_npy,
     "npz": read_npz,
     "pdebench": read_pdebench,
@@ -59,7 +63,7 @@ def read_fields(path: str | Path, *, layout: str = "auto", **options: Any) -> Fi
     """
     path = Path(path)
     if layout == "auto":
-        layout = _SUFFIXES.get(path.suffix.lower()) or _hdf5_layout(path)
+        layout = _SUFFIXES.get(path.suffix.lower()) or _layout_inside(path)
     if layout not in _READERS:
         raise ValueError(unknown("layout", layout, _READERS))
     reader: Any = _READERS[layout]
@@ -75,17 +79,22 @@ def read_fields(path: str | Path, *, layout: str = "auto", **options: Any) -> Fi
 def takes(path: str | Path, option: str) -> bool:
     """Whether the reader of a file has an option, such as ``dim``; the layouts of the others say it."""
     path = Path(path).expanduser()
-    layout = _SUFFIXES.get(path.suffix.lower()) or (_hdf5_layout(path) if path.exists() else "")
+    layout = _SUFFIXES.get(path.suffix.lower()) or (_layout_inside(path) if path.exists() else "")
     reader: Any = _READERS.get(layout)
     return reader is not None and option in signature(reader).parameters
 
 
-def _hdf5_layout(path: Path) -> str:
+def _layout_inside(path: Path) -> str:
+    """The layout of a file by its content: of HDF5, netCDF-4 and netCDF-3."""
     if path.is_dir():
         raise ValueError(f"{path}: a folder; expected a file, or for several resolutions a list of files")
-    if path.suffix.lower() not in (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4"):
+    if path.suffix.lower() not in (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4", ".cdf", ".netcdf"):
         known = ", ".join([*_SUFFIXES, ".h5", ".hdf5", ".nc"])
         raise ValueError(f"{path}: unknown ending {path.suffix!r}; known are {known}")
+    if path.exists():
+        with path.open("rb") as raw:
+            if raw.read(len(MAGIC)) == MAGIC:
+                return "netcdf3"
     with opened(path) as file:
         names = set(file)
         grouped = any(n.isdigit() and "data" in file[n] for n in names)

@@ -14,9 +14,10 @@ import torch
 
 from quadnorm._memory import require
 from quadnorm.problems.files.assemble import Asked, assemble
-from quadnorm.problems.files.axes import Picker, Request, as_fields, item
 from quadnorm.problems.files.coordinates import FileCoordinates, coordinates_in
+from quadnorm.problems.files.fields import as_fields
 from quadnorm.problems.files.model import FieldFile
+from quadnorm.problems.files.request import Picker, Request, item
 
 _MOST_LEVELS = 16  # of containers in containers
 # torch's reader raises any of these for a damaged file
@@ -44,7 +45,7 @@ def read_npy(
             f"{path}: not a plain .npy array: damaged, cut short, or with objects in it ({error})"
         ) from error
     letters = axes if axes is None or isinstance(axes, str) else axes.get("data") or axes.get(path.stem)
-    field = as_fields(path, {"data": item(data)}, Request(["data"], letters, dim, channels), FileCoordinates({}))
+    field, _ = as_fields(path, {"data": item(data)}, Request(["data"], letters, dim, channels), FileCoordinates({}))
     return assemble(path, "npy", field, Asked(placement, domain))
 
 
@@ -176,7 +177,8 @@ def _assembled(
         path, shapes, numbers.__getitem__, request.dim, request.named, ignore=asked.ignore_coordinates
     )
     items = {name: item(v) for name, v in numbers.items() if name not in lines.names}
-    return assemble(path, layout, as_fields(path, items, request, lines), asked, lines.values, known)
+    fields, found = as_fields(path, items, request, lines)
+    return assemble(path, layout, fields, asked, found, known)
 
 
 def _existing(path: str | Path) -> Path:

@@ -3,54 +3,46 @@
 | arrays | shapes |
 |---|---|
 | ``x``, ``y``, ``z``, or ``x-coordinate``, ``x_coord``, ``grid_x``, ``grid/x``, … | (n,) each |
+| ``lat`` and ``lon``, ``latitude`` and ``longitude``, …, with ``level`` or ``depth`` in three dimensions | (n,) each |
 | the same names | (n, m) each, as by ``numpy.meshgrid`` |
 | ``grid``, ``coords`` or ``coordinates`` | (n, m, 2) or (2, n, m); in one dimension (n,) |
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from quadnorm.problems.files.model import SPACE
+from quadnorm.problems.files.names import at_top, kind_of, letter_of
 
 Shape = tuple[int, ...]
 _MOST = 2**24  # numbers of an array of coordinates
 _TOGETHER = ("grid", "coords", "coordinates")
+_EARTH = ("vertical", "latitude", "longitude")
 
 
 @dataclass(frozen=True)
 class FileCoordinates:
     """1-D coordinates by letter of the axis, and the names of the arrays that they were taken from.
 
-    ``order`` are the letters of the axes in the order in which fields are stored, such as "yx", if the file shows it.
+    ``order`` are the letters of the axes in the order in which fields are stored, such as "yx", if the file shows it;
+    ``words`` are names of axes other than their letters, such as latitude; ``times`` those of the time axis.
+    ``unsure``: latitudes and longitudes might also be exchanged.
     """
 
     values: Mapping[str, np.ndarray]
     names: frozenset[str] = frozenset()
     order: str = ""
+    words: Mapping[str, str] = field(default_factory=dict)
+    times: np.ndarray | None = None
+    unsure: bool = False
 
     @property
     def counts(self) -> dict[str, int]:
         """The number of nodes of each axis that has coordinates."""
         return {letter: len(x) for letter, x in self.values.items()}
-
-
-def names_of(letter: str) -> tuple[str, ...]:
-    """Names under which files keep the coordinates of an axis.
-
-    >>> names_of("x")[:3]
-    ('x', 'x-coordinate', 'x_coordinate')
-    """
-    words = ("coordinate", "coordinates", "coord", "coords", "grid")
-    folders = ("grid", "coordinates", "coords")
-    return (
-        letter,
-        *(f"{letter}{mark}{word}" for word in words for mark in "-_"),
-        *(f"{word}{mark}{letter}" for word in ("coord", "grid") for mark in "-_"),
-        *(f"{folder}/{letter}" for folder in folders),
-    )
 
 
 def coordinates_in(
@@ -79,24 +71,67 @@ def coordinates_in(
     {'x': array([0., 1.]), 'y': array([0. , 0.5, 1. ])}
     """
     every = {name: _flat(shape) if vectors else shape for name, shape in shapes.items()}
-    flat = {name: shape for name, shape in every.items() if name not in fields}
-    space = SPACE[:dim]
-    lines = {a: n for a in space if (n := _named(a, flat, 1))}
-    if lines and _others(lines.values(), every, 2 if vectors else 1):
-        names = frozenset(lines.values())
-        values = {} if ignore else {a: _read(path, n, shapes[n], read).reshape(-1) for a, n in lines.items()}
-        return FileCoordinates(values, names)
-    meshes = [n for a in space if dim > 1 and (n := _named(a, flat, dim))]
-    if len(meshes) == dim and _others(meshes, every, dim):
-        return _from_grid(path, meshes, [] if ignore else [_read(path, n, shapes[n], read) for n in meshes])
+    flat = {name: shape for name, shape in every.items() if name not in fields and shape != (1,)}
+    for letters in (_plain_letters(flat, 1, dim), _earth_letters(flat, 1, dim)):
+        names, words = frozenset(letters.values()), _words(letters)
+        if not names or not _others(names, every, 2 if vectors else 1) or (words and _labels(names, every)):
+            continue
+        values = {} if ignore else {a: read_checked(path, n, shapes[n], read).reshape(-1) for a, n in letters.items()}
+        return FileCoordinates(values, names, words=words)
+    for letters in (_plain_letters(flat, dim, dim), _earth_letters(flat, dim, dim)):
+        meshes = [letters[a] for a in SPACE[:dim] if a in letters]
+        if dim > 1 and len(meshes) == dim and _others(meshes, every, dim):
+            parts = [] if ignore else [read_checked(path, n, shapes[n], read) for n in meshes]
+            return _from_grid(path, meshes, parts, _words(letters))
     for name in _TOGETHER:
         if name in flat and _holds_all(shapes[name], dim):
-            return _from_grid(path, [name], [] if ignore else _parts(_read(path, name, shapes[name], read), dim))
+            return _from_grid(path, [name], [] if ignore else _parts(read_checked(path, name, shapes[name], read), dim))
     return FileCoordinates({})
 
 
-def _named(letter: str, shapes: Mapping[str, Shape], rank: int) -> str | None:
-    return next((name for name in names_of(letter) if len(shapes.get(name, ())) == rank), None)
+def _plain_letters(shapes: Mapping[str, Shape], rank: int, dim: int) -> dict[str, str]:
+    """Letter → name of the arrays of some rank that are called x, y, z; the plain name before others."""
+    found: dict[str, str] = {}
+    for name, shape in sorted(shapes.items(), key=lambda i: len(i[0])):
+        letter = letter_of(name)
+        if len(shape) == rank and letter and letter in SPACE[:dim]:
+            found.setdefault(letter, name)
+    return found
+
+
+def _earth_letters(shapes: Mapping[str, Shape], rank: int, dim: int) -> dict[str, str]:
+    """Letter → name of the arrays that are called latitude and longitude, and level if there is one more axis.
+
+    The letters are in the order in which such fields are stored: (level, lat, lon), or (lat, lon).
+    """
+    names: dict[str, str] = {}
+    for kind in _EARTH:
+        several = [name for name, shape in shapes.items() if len(shape) == rank and kind_of(name) == kind]
+        best = [name for name in several if at_top(name)] or (several if len(several) == 1 else [])
+        names |= {kind: best[0]} if best else {}
+    flat = [kind for kind in _EARTH[1:] if kind in names]
+    if not flat:
+        return {}
+    kinds: Sequence[str] = _EARTH if dim == 3 else _EARTH[1:] if dim == 2 else flat
+    if dim == 2 and len(flat) == 1 and "vertical" in names:  # a section
+        kinds = ("vertical", *flat)
+    if dim == 1 and len(flat) == 2:  # the one that is an axis of the fields
+        axes = {n for name, shape in shapes.items() if name not in names.values() for n in shape[1:]}
+        kinds = [kind for kind in flat if shapes[names[kind]][0] in axes] or flat
+    return {a: names[kind] for a, kind in zip(SPACE[:dim], kinds, strict=False) if kind in names}
+
+
+def _words(letters: Mapping[str, str]) -> dict[str, str]:
+    """The names of the axes that are not x, y or z."""
+    return {a: kind for a, name in letters.items() if (kind := kind_of(name)) in _EARTH}
+
+
+def _labels(names: Collection[str], shapes: Mapping[str, Shape]) -> bool:
+    """Whether arrays have one number for each sample, as the places where samples were taken: no axis is as long."""
+    counts = {shapes[name][0] for name in names}
+    others = [shape for name, shape in shapes.items() if name not in names and len(shape) > 2]
+    first = {shape[0] for shape in others}
+    return len(counts) == 1 and counts <= first and not any(counts & set(shape[1:]) for shape in others)
 
 
 def _flat(shape: Shape) -> Shape:
@@ -109,7 +144,8 @@ def _others(names: Collection[str], shapes: Mapping[str, Shape], rank: int) -> b
     return any(len(shape) >= rank for name, shape in shapes.items() if name not in names)
 
 
-def _read(path: Path, name: str, shape: Shape, read: Callable[[str], np.ndarray]) -> np.ndarray:
+def read_checked(path: Path, name: str, shape: Shape, read: Callable[[str], np.ndarray]) -> np.ndarray:
+    """An array of coordinates; a ValueError if it is too large to be one."""
     if int(np.prod(shape)) > _MOST:
         raise ValueError(f"{path}: {name!r} has shape {shape}; coordinates have at most {_MOST} numbers")
     return np.asarray(read(name))
@@ -129,21 +165,33 @@ def _parts(values: np.ndarray, dim: int) -> list[np.ndarray]:
     return list(np.moveaxis(values, -1 if values.shape[-1] == dim else 0, 0))
 
 
-def _from_grid(path: Path, names: Sequence[str], parts: Sequence[np.ndarray]) -> FileCoordinates:
+def _from_grid(
+    path: Path, names: Sequence[str], parts: Sequence[np.ndarray], words: Mapping[str, str] | None = None
+) -> FileCoordinates:
     """One line for each axis from coordinates on the whole grid: each coordinate must vary along an axis of its own."""
-    axes = {letter: _axis(values) for letter, values in zip(SPACE, parts, strict=False)}
+    axes = {letter: axis_of(values) for letter, values in zip(SPACE, parts, strict=False)}
     if sorted(axes.values()) != list(range(len(parts))):
-        raise ValueError(
-            f"{path}: the coordinates in {', '.join(map(repr, names))} are not those of a grid with straight axes; if "
-            "they are no coordinates, pass ignore_coordinates=true and placement="
-        )
-    lines = {}
-    for (letter, axis), values in zip(axes.items(), parts, strict=True):
-        lines[letter] = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)[:, 0]
-    return FileCoordinates(lines, frozenset(names), "".join(sorted(axes, key=axes.__getitem__)))
+        raise not_straight(path, names)
+    lines = {letter: line_of(values, axis) for (letter, axis), values in zip(axes.items(), parts, strict=True)}
+    return FileCoordinates(lines, frozenset(names), "".join(sorted(axes, key=axes.__getitem__)), words or {})
 
 
-def _axis(values: np.ndarray) -> int:
+def not_straight(path: Path, names: Sequence[str]) -> ValueError:
+    """The error for coordinates that vary along more than one axis."""
+    return ValueError(
+        f"{path}: the coordinates in {', '.join(map(repr, names))} are not those of a grid with straight axes: they "
+        "vary along both axes, as on a curvilinear grid, and each should vary along one. Interpolate the fields to a "
+        "grid with straight, equispaced axes; if they are no coordinates, or the fields should be read by the index "
+        "of their nodes, pass ignore_coordinates=true and placement="
+    )
+
+
+def line_of(values: np.ndarray, axis: int) -> np.ndarray:
+    """The coordinates along the axis on which they vary."""
+    return np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)[:, 0]
+
+
+def axis_of(values: np.ndarray) -> int:
     """The only axis along which a coordinate varies; −1 if there is none or more than one."""
     if not values.size or not np.isfinite(values).all():
         return -1

@@ -1,10 +1,7 @@
-"""HDF5 files of named datasets. A file is open only while it is read, and every error names it.
-
-The readers of public layouts (PDEBench, the Well, MATLAB v7.3) use the helpers here.
-"""
+"""Open HDF5 files and read datasets and attributes. A file is open only while it is read, and every error names it."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -13,11 +10,6 @@ from typing import Any
 import numpy as np
 
 from quadnorm._memory import require
-from quadnorm.problems.files.assemble import Asked, assemble
-from quadnorm.problems.files.axes import Item, Picker, Request, as_fields
-from quadnorm.problems.files.coordinates import coordinates_in
-from quadnorm.problems.files.model import FieldFile
-from quadnorm.problems.files.packing import unpacked
 
 _MOST_LEVELS = 16  # of groups in groups
 _MOST_ITEMS = 100_000
@@ -115,13 +107,6 @@ def _load(path: Path, key: str, axis: int, reverse: bool, index: Any) -> np.ndar
         return values if inverse is None else values[inverse]
 
 
-def _unpacked_loader(path: Path, key: str, notes: Mapping[str, Any], axis: int) -> Callable[[Any], np.ndarray]:
-    try:
-        return unpacked(loader(path, key, axis), notes)
-    except ValueError as error:
-        raise ValueError(f"{path}: {key!r}: {error}") from None
-
-
 def coordinate(file: Any, key: str) -> np.ndarray:
     """A 1-D dataset as an array; a ValueError if it is not 1-D or too long."""
     data = file[key]
@@ -143,9 +128,16 @@ def datasets(file: Any) -> dict[str, tuple[int, ...]]:
 
 
 def text(value: Any) -> Any:
-    """An attribute in Python's own types: bytes become str, arrays become lists."""
+    """An attribute in Python's own types: bytes become str, arrays become lists.
+
+    >>> text("°C".encode()), text("°C".encode("latin-1"))
+    ('°C', '°C')
+    """
     if isinstance(value, bytes):
-        return value.decode()
+        try:
+            return value.decode()
+        except UnicodeDecodeError:  # older programs write Latin-1
+            return value.decode("latin-1")
     if isinstance(value, np.ndarray):
         return [text(v) for v in value.tolist()]
     return value.item() if isinstance(value, np.generic) else value
@@ -160,51 +152,3 @@ def units(item: Any) -> str:
 def attributes(item: Any) -> dict[str, Any]:
     """All attributes of a file, group or dataset."""
     return {name: text(value) for name, value in item.attrs.items()}
-
-
-def read_hdf5(
-    path: str | Path,
-    *,
-    fields: Sequence[str] | Picker | None = None,
-    axes: Mapping[str, str] | str | None = None,
-    dim: int = 2,
-    channels: str = "auto",
-    placement: str | Sequence[str] | None = None,
-    domain: Any = None,
-    ignore_coordinates: bool = False,
-) -> FieldFile:
-    """Named datasets of any HDF5 file.
-
-    Args:
-        path: the file.
-        fields: names of the datasets, "group/u" inside groups; default every dataset with samples and ``dim`` axes.
-        axes: name → letters of its dimensions, n sample, t time, c channel, x y z space; or letters for all datasets
-            with that many dimensions. Default "nxy" or "ncxy".
-        dim: number of spatial axes, if ``axes`` does not say it.
-        channels: ``first``, ``last``, or ``auto``: first, unless the file shows that they are last.
-        placement: where the nodes lie, one word or one for each axis. Not needed if the file has an attribute
-            ``placement``, or coordinates (:mod:`quadnorm.problems.files.coordinates`) that fit one placement only.
-        domain: (lo, hi), or one pair for each axis.
-        ignore_coordinates: True if the file's coordinates are wrong; they are then built from placement and domain.
-    """
-    path = Path(path)
-    request, asked = Request(fields, axes, dim, channels), Asked(placement, domain, ignore_coordinates)
-    with opened(path) as file:
-        present, notes = datasets(file), attributes(file)
-        measured_in = {name: units(file[name]) for name in present}
-        packing = {name: attributes(file[name]) for name in present}
-        lines = coordinates_in(
-            path,
-            present,
-            lambda name: np.asarray(file[name][()]),
-            request.dim,
-            request.named,
-            ignore=ignore_coordinates,
-        )
-    items = {
-        name: Item(shape, partial(_unpacked_loader, path, name, packing[name]), measured_in[name])
-        for name, shape in present.items()
-        if name not in lines.names
-    }
-    chosen = as_fields(path, items, request, lines)
-    return assemble(path, "hdf5", chosen, asked, lines.values, notes.get("placement"), attributes=notes)

@@ -17,10 +17,11 @@ import numpy as np
 
 from quadnorm._memory import require
 from quadnorm.problems.files.assemble import Asked, assemble
-from quadnorm.problems.files.axes import Item, Picker, Request, as_fields
 from quadnorm.problems.files.coordinates import coordinates_in
+from quadnorm.problems.files.fields import as_fields
 from quadnorm.problems.files.hdf5 import datasets, loader, opened
 from quadnorm.problems.files.model import FieldFile
+from quadnorm.problems.files.request import Item, Picker, Request
 
 MAT_NODES = "as in the Fourier neural operator's files with these arrays; say placement= if yours differ"
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -75,10 +76,10 @@ def read_mat(
         ignore=ignore_coordinates,
     )
     fields_only = {name: i for name, i in items.items() if name not in lines.names}
-    chosen = as_fields(path, _without_vectors(fields_only, request), request, lines)
+    chosen, found = as_fields(path, _without_vectors(fields_only, request), request, lines)
     by_layout = None if placement or lines.values else known  # arrays of these names may lie elsewhere
     layout = "mat-7.3" if new else "mat-5"
-    return assemble(path, layout, chosen, asked, lines.values, by_layout, times, known_from=MAT_NODES)
+    return assemble(path, layout, chosen, asked, found, by_layout, times, known_from=MAT_NODES)
 
 
 def _whole(i: Item) -> np.ndarray:

@@ -40,6 +40,13 @@ class Field:
             self._refuse_nan(values, index)
         return values
 
+    def steps(self, first: int, count: int, *, allow_nan: bool = False) -> np.ndarray:
+        """Some time steps of a field whose first axis is time, and nothing else, from the disk."""
+        values = np.asarray(self.load(slice(first, first + count)))
+        if not allow_nan:
+            self._refuse_nan(values, slice(None))
+        return values
+
     def _refuse_nan(self, values: np.ndarray, index: Any) -> None:
         if values.dtype.kind not in "fc":
             return
@@ -73,6 +80,7 @@ class FieldFile:
     times: np.ndarray | None = None
     attributes: Mapping[str, Any] = field_(default_factory=dict)
     evidence: str = "as declared"  # how it is known where the nodes lie
+    words: tuple[str, ...] = ()  # names of the spatial axes, such as latitude; their letters where there are none
 
     def __getitem__(self, name: str) -> Field:
         if name not in self.fields:
@@ -109,23 +117,15 @@ class FieldFile:
         A field with several time steps needs ``time``, the index of a step. ``dtype=None`` keeps the digits of the
         file: float32 if that holds its numbers exactly, else float64.
         """
+        self.check_time(name, time)
         field = self[name]
-        values, axes = field.read(samples, allow_nan=allow_nan), field.axes
+        axes = field.axes
+        if axes.startswith("t"):  # one sample: only the step that is wanted is read
+            values, axes = field.steps(time or 0, 1, allow_nan=allow_nan)[0], axes[1:]
+        else:
+            values = field.read(samples, allow_nan=allow_nan)
         if "t" in axes:
-            steps = values.shape[axes.index("t")]
-            if time is None and steps != 1:
-                raise ValueError(
-                    f"{self.path}: {name!r} holds {steps} time steps; say which with time=0…{steps - 1} (of a problem: "
-                    "input_time=, output_time=)"
-                )
-            if not 0 <= (time or 0) < steps:
-                raise ValueError(f"{self.path}: {name!r} holds time steps 0…{steps - 1}, got time step {time}")
             values, axes = np.take(values, time or 0, axis=axes.index("t")), axes.replace("t", "")
-        elif time is not None:
-            raise ValueError(
-                f"{self.path}: {name!r} has no time axis to take step {time} of; leave the step out, or name the axes "
-                f"of the array, as in axes={{{name}: ntxy}}"
-            )
         for letter in "nc":
             if letter not in axes:
                 values, axes = values[None], letter + axes
@@ -143,10 +143,29 @@ class FieldFile:
                 f"{self.path}: {name!r} holds {values.dtype}, expected real numbers; store real and imaginary parts "
                 f"as two fields"
             )
-        if dtype is None:
-            own = np.float32 if np.result_type(values.dtype, np.float32) == np.float32 else np.float64
-            return torch.from_numpy(np.array(values, dtype=own))
-        return torch.from_numpy(np.array(values)).to(dtype)
+        own = np.float32 if np.result_type(values.dtype, np.float32) == np.float32 else np.float64
+        exact = torch.from_numpy(np.array(values, dtype=own))  # torch does not take every kind of number of a file
+        return exact if dtype is None else exact.to(dtype)
+
+    def check_time(self, name: str, time: int | None) -> None:
+        """Raise a ValueError if a field does not have the time step, or if it has several and none is chosen."""
+        field = self[name]
+        if "t" not in field.axes:
+            if time is None:
+                return
+            raise ValueError(
+                f"{self.path}: {name!r} has no time axis to take step {time} of; leave the step out, or name the axes "
+                f"of the array, as in axes={{{name}: ntxy}}"
+            )
+        steps = field.shape[field.axes.index("t")]
+        if time is None and steps != 1:
+            more = "" if "n" in field.axes else f"; if each time is a sample, say axes={field.axes.replace('t', 'n')}"
+            raise ValueError(
+                f"{self.path}: {name!r} holds {steps} time steps; say which with time=0…{steps - 1} (of a problem: "
+                f"input_time=, output_time=){more}"
+            )
+        if not 0 <= (time or 0) < steps:
+            raise ValueError(f"{self.path}: {name!r} holds time steps 0…{steps - 1}, got time step {time}")
 
 
 def _index(samples: Iterable[int] | slice, count: int, field: Field) -> Any:

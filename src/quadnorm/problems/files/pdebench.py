@@ -19,9 +19,10 @@ import numpy as np
 
 from quadnorm._memory import require
 from quadnorm.problems.files.assemble import Asked, assemble
-from quadnorm.problems.files.axes import Picker, choose
+from quadnorm.problems.files.coordinates import FileCoordinates
 from quadnorm.problems.files.hdf5 import attributes, coordinate, datasets, loader, opened
 from quadnorm.problems.files.model import SPACE, Field, FieldFile
+from quadnorm.problems.files.request import Picker, choose
 
 _FLOW = {"velocity": "ntxyc", "particles": "ntxyc", "force": "nxyc"}
 
@@ -50,7 +51,16 @@ def read_pdebench(
         raise ValueError(f"{path}: no PDEBench arrangement; it holds {', '.join(present) or 'no dataset at all'}")
     chosen = {name: readable[name] for name in choose(path, fields, list(readable))}
     asked = Asked(placement, domain, ignore_coordinates)
-    return assemble(path, "pdebench", chosen, asked, coordinates, "cell" if placement is None else None, times, notes)
+    return assemble(
+        path,
+        "pdebench",
+        chosen,
+        asked,
+        FileCoordinates(coordinates),
+        "cell" if placement is None else None,
+        times,
+        notes,
+    )
 
 
 def _coordinates(file: Any, group: str, present: dict[str, Any]) -> tuple[dict[str, np.ndarray], np.ndarray | None]:

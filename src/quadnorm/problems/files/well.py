@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from quadnorm.problems.files.assemble import Asked, assemble
-from quadnorm.problems.files.axes import Picker, choose
+from quadnorm.problems.files.coordinates import FileCoordinates
 from quadnorm.problems.files.hdf5 import attributes, coordinate, loader, opened, units
 from quadnorm.problems.files.model import SPACE, Field, FieldFile
+from quadnorm.problems.files.request import Picker, choose
 
 _GROUPS = {"t0_fields": "", "t1_fields": "c", "t2_fields": "cd"}
 
@@ -61,7 +62,7 @@ def read_well(
     chosen = {name: readable[name] for name in choose(path, fields, list(readable))}
     known = [("periodic" if name in periodic else None) if placement is None else None for name in names]
     asked = Asked(placement, domain, ignore_coordinates)
-    return assemble(path, "the_well", chosen, asked, coordinates, known, times, notes)
+    return assemble(path, "the_well", chosen, asked, FileCoordinates(coordinates), known, times, notes)
 
 
 def _periodic(file: Any) -> set[str]:

@@ -12,7 +12,9 @@ import numpy as np
 from quadnorm._text import html_table
 from quadnorm.measures.placement import PLACEMENTS
 from quadnorm.problems.files import Field, FieldFile, read_fields, takes
-from quadnorm.problems.files.axes import AXES
+from quadnorm.problems.files.model import SPACE
+from quadnorm.problems.files.request import AXES
+from quadnorm.problems.files.uneven import ADVICE, uneven
 
 SOME = 64  # samples that the ranges are taken from
 
@@ -67,7 +69,7 @@ def describe(path: str | Path, **options: Any) -> FileDescription:
     u: 5×8×8 (sample, x, y), 1 … 1
     """
     file, placement = _opened(Path(path).expanduser(), options)
-    rows = tuple(_row(field) for field in file.fields.values())
+    rows = tuple(_row(field, file) for field in file.fields.values())
     return FileDescription(Path(path), file.layout, len(file), file.resolution, placement, rows)
 
 
@@ -88,15 +90,20 @@ def _opened(path: Path, options: dict[str, Any]) -> tuple[FieldFile, str]:
         if "does not say where" not in str(silent):  # the coordinates in the file allow more than one reading
             return file, str(silent).removeprefix(f"{path}: ").replace("pass placement=", "say -p placement=")
         return file, f"not stated in the file; say so with -p placement={'|'.join(PLACEMENTS)}{_per_axis(file)}"
-    return file, f"{_each(file.placement)}, {file.evidence}{_domain(file)}"
+    if found := uneven(file):
+        return file, f"not equispaced are those of {found}, and models here need equispaced ones: {ADVICE}"
+    return file, f"{_each(file)}, {file.evidence}{_domain(file)}"
 
 
 def _per_axis(file: FieldFile) -> str:
     return ", or one for each axis: [cell,periodic]" if len(file.resolution) > 1 else ""
 
 
-def _each(names: tuple[str, ...]) -> str:
-    """One word if all axes have the same."""
+def _each(file: FieldFile) -> str:
+    """The placements of all axes; one word if all have the same, with the names of axes that have other names."""
+    names = file.placement
+    if "".join(file.words) != SPACE[: len(names)]:
+        return ", ".join(f"{word} {name}" for word, name in zip(file.words, names, strict=True))
     return names[0] if len(set(names)) == 1 else ", ".join(names)
 
 
@@ -107,10 +114,14 @@ def _domain(file: FieldFile) -> str:
     return "; domain " + " × ".join(f"[{lo:.6g}, {hi:.6g}]" for lo, hi in file.domain)
 
 
-def _row(field: Field) -> tuple[str, str, str, str]:
+def _row(field: Field, file: FieldFile) -> tuple[str, str, str, str]:
     shape = "×".join(map(str, field.shape))
-    some = range(min(SOME, field.shape[0])) if field.axes.startswith("n") else None
-    values = field.read(some, allow_nan=True)
+    what = {"n": "samples", "t": "times"}.get(field.axes[:1], "")
+    some = min(SOME, field.shape[0]) if what else 0
+    if what == "times":
+        values = field.steps(0, some, allow_nan=True)
+    else:
+        values = field.read(range(some) if what else None, allow_nan=True)
     if values.dtype.kind not in "fiub":
         span = str(values.dtype)
     else:
@@ -119,6 +130,9 @@ def _row(field: Field) -> tuple[str, str, str, str]:
         span = f"{kept.min():.4g} … {kept.max():.4g}" if kept.size else "no finite value"
         span += f" {field.units}" if field.units else ""
         span += f", {bad} NaN or infinite" if bad else ""
-    if some is not None and len(some) < field.shape[0]:
-        span += f" (first {len(some)} samples)"
-    return field.name, ", ".join(AXES.get(a, a) for a in field.axes), shape, span
+    if what and some < field.shape[0]:
+        span += f" (first {some} {what})"
+    if what == "times" and field.shape[0] > 1:
+        span += f"; one sample: if each time is a sample, say -p axes={field.axes.replace('t', 'n')}"
+    words = AXES | dict(zip(SPACE, file.words, strict=False))
+    return field.name, ", ".join(words.get(a, a) for a in field.axes), shape, span

@@ -12,6 +12,7 @@ from quadnorm.carry.gridcheck import GridCheck, check_grid
 from quadnorm.measures import PLACEMENTS
 from quadnorm.measures.placement import Placements
 from quadnorm.problems.base import Array
+from quadnorm.problems.files.uneven import ADVICE, uneven
 from quadnorm.problems.stored.source import Source
 
 SETS = ("train", "val", "test")
@@ -31,11 +32,12 @@ def stated_placement(sources_of: Opener) -> tuple[Placements, str]:
     except ValueError as silent:
         return _by_comparison(sources_of, silent)
     stated = {source.placement for source in sources}
-    if any("coordinates" in names for names in stated):
-        raise ValueError(
-            "files: the files hold coordinates of nodes that are not equispaced, and models here need equispaced ones: "
-            "interpolate the fields, or, if the coordinates are wrong, say placement= and ignore_coordinates=true"
-        )
+    for file in (file for source in sources for file in source.files):
+        if found := uneven(file):
+            raise ValueError(
+                f"files: {file.path}: not equispaced are the nodes of {found}, and models here need equispaced ones: "
+                f"{ADVICE}"
+            )
     if len(stated) == 1:
         return stated.pop(), sources[0].files[0].evidence
     listed = " and ".join(", ".join(names) for names in sorted(stated))

@@ -94,7 +94,8 @@ class Source:
         values = self.files[-side].tensor(
             self.names[side], samples, time=self.wanted.times[side], dtype=None, allow_nan=allowed
         )
-        return values.numpy()
+        rows = len(samples) if "n" not in self.files[-side][self.names[side]].axes else len(values)
+        return values.expand(rows, *values.shape[1:]).numpy()  # what has no samples is the same for all of them
 
     def read(self, samples: Sequence[int] | Array) -> tuple[Array, Array]:
         """Input and output of some samples."""
@@ -138,7 +139,10 @@ def open_source(entry: str, reading: Reading, wanted: Wanted) -> Source:
             f"files: {entry}: inputs are {len(files[0])} samples at {files[0].resolution}, outputs "
             f"{len(files[-1])} at {files[-1].resolution}; they cannot be paired"
         )
-    return Source(entry, files, _names(entry, files, wanted), wanted)
+    source = Source(entry, files, _names(entry, files, wanted), wanted)
+    for side in (0, 1):
+        files[-side].check_time(source.names[side], wanted.times[side])
+    return source
 
 
 def _names(entry: str, files: tuple[FieldFile, ...], wanted: Wanted) -> tuple[str, str]:

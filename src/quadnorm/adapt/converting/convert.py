@@ -175,12 +175,11 @@ def _build(to: Any, channels: int, layout: Any, old: Any, measure: Any, groups: 
         new = make(to, channels, **options)
     if like is not None:
         new = new.to(device=like.device, dtype=like.dtype)
-    elif hasattr(new, "weight"):  # no γ and β before: none now
-        for name in ("weight", "bias"):
-            if getattr(new, name, None) is not None:
-                new.register_parameter(name, None)
-        if hasattr(new, "affine"):
-            new.affine = False  # type: ignore[assignment]
+    for name in ("weight", "bias"):  # no γ or no β before: none now
+        if getattr(old, name, None) is None and new._parameters.get(name) is not None:
+            new.register_parameter(name, None)
+    if getattr(old, "weight", None) is None and hasattr(new, "affine"):
+        new.affine = False  # type: ignore[assignment]
     if hasattr(new, "eps") and getattr(old, "eps", None) is not None:
         new.eps = old.eps
     return new
@@ -199,3 +198,4 @@ def _give_parameters(old: nn.Module, new: nn.Module) -> None:
             wide, narrow = (p, q) if p.ndim > q.ndim else (q, p)
             mean = p.flatten(1).mean(1) if p is wide else p.reshape(-1, *[1] * (wide.ndim - 1)).expand_as(q)
             q.copy_(mean.reshape(q.shape) if narrow is q else mean)
+        q.requires_grad_(p.requires_grad)

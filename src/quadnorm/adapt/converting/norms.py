@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -33,6 +33,20 @@ def describe_norm(
     module: nn.Module, grid: Sequence[int] | None, around: int | None = None
 ) -> SwappableNorm | Outcome | None:
     """What is known of a norm; the outcome "left" and why if it cannot be swapped; None if the module is no norm."""
+    norm = _by_class(module, grid, around)
+    if not isinstance(norm, SwappableNorm):
+        return norm
+    if _computed(module):
+        return left(
+            f"its {_computed(module)} is no parameter but computed (parametrized, pruned or quantized), which a swap "
+            f"would lose; undo that first, as with torch.nn.utils.parametrize.remove_parametrizations"
+        )
+    if _own_forward(module):
+        return replace(norm, remark=f"{norm.remark}; what {type(module).__name__}.forward does besides is dropped")
+    return norm
+
+
+def _by_class(module: nn.Module, grid: Sequence[int] | None, around: int | None) -> SwappableNorm | Outcome | None:
     m: Any = module
     if isinstance(m, nn.GroupNorm):
         return SwappableNorm(m.num_channels, "first")
@@ -76,6 +90,22 @@ def groups_of(module: nn.Module, channels: int) -> int | None:
     return channels  # InstanceNorm, torch's and neuraloperator's
 
 
+def _computed(module: nn.Module) -> str:
+    """The name of γ or β, if it is a tensor that the module computes or keeps otherwise; empty if there is none."""
+    for name in ("weight", "bias"):
+        value = getattr(module, name, None)
+        if isinstance(value, torch.Tensor) and not isinstance(value, nn.Parameter):
+            return name
+    return ""
+
+
+def _own_forward(module: nn.Module) -> bool:
+    """Whether the class is somebody's own, with a forward of its own."""
+    kind: Any = type(module)
+    known: Any = next(c for c in kind.__mro__ if c.__module__.startswith(("torch.", "quadnorm.", "neuralop.")))
+    return kind.forward is not known.forward
+
+
 def _named_norm(module: nn.Module) -> bool:
     """Classes whose name says norm, which hold parameters or sit at a leaf."""
     leaf = next(module.children(), None) is None
@@ -99,5 +129,7 @@ def _layer_norm(m: Any, grid: Sequence[int] | None) -> SwappableNorm | Outcome:
 
 
 def _constant(p: torch.Tensor) -> bool:
+    if p.is_meta:  # without numbers; they will be those of a fresh layer, or be loaded
+        return True
     flat = p.detach().flatten(1)
     return bool((flat == flat[:, :1]).all())

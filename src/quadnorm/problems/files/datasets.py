@@ -25,17 +25,18 @@ def read_hdf5(
     domain: Any = None,
     ignore_coordinates: bool = False,
 ) -> FieldFile:
-    """Named datasets of any HDF5 file.
+    """Named datasets of any HDF5 or netCDF-4 file.
 
     Args:
         path: the file.
         fields: names of the datasets, "group/u" inside groups; default every dataset with samples and ``dim`` axes.
         axes: name → letters of its dimensions, n sample, t time, c channel, x y z space; or letters for all datasets
-            with that many dimensions. Default "nxy" or "ncxy".
+            with that many dimensions. Default: what the names of the dimensions say, else "nxy" or "ncxy".
         dim: number of spatial axes, if ``axes`` does not say it.
         channels: ``first``, ``last``, or ``auto``: first, unless the file shows that they are last.
         placement: where the nodes lie, one word or one for each axis. Not needed if the file has an attribute
-            ``placement``, or coordinates (:mod:`quadnorm.problems.files.coordinates`) that fit one placement only.
+            ``placement``, or coordinates (:mod:`quadnorm.problems.files.coordinates`, or those of its dimensions) that
+            fit one placement only.
         domain: (lo, hi), or one pair for each axis.
         ignore_coordinates: True if the file's coordinates are wrong; they are then built from placement and domain.
     """

@@ -26,9 +26,9 @@ class Files(StoredProblem):
     Boundary: yours. Input → output: the fields whose names are given as ``input`` and ``output``; not needed for the
     usual pairs (x and y, a and u, coeff and sol, input and output, inputs and targets, nu and tensor).
     Files: ``train``, ``val`` and ``test``, each one file or several with the same instances at other resolutions:
-    .npz, .pt, .mat, .npy (two files joined by a plus sign, inputs.npy+outputs.npy), HDF5, PDEBench, the Well. Arrays in
-    .npy and HDF5 files stay on disk and are read sample by sample. Without ``val``, validation takes the last training
-    samples; without ``test``, the test takes training samples that neither of the two uses.
+    .npz, .pt, .mat, .npy (two files joined by a plus sign, inputs.npy+outputs.npy), HDF5, netCDF, PDEBench, the Well.
+    Arrays in .npy, HDF5 and netCDF files stay on disk and are read sample by sample. Without ``val``, validation takes
+    the last training samples; without ``test``, the test takes training samples that neither of the two uses.
     Law: yours.
     Nodes: ``placement`` says where they lie. Without it, the coordinates in the files decide, or else a comparison of
     two resolutions of the same instances; if neither is possible, ``placement`` must be given. It is never assumed.

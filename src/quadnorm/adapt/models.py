@@ -1,4 +1,4 @@
-"""Models as such: whether they can be taken apart, copies, their grid, modules put in the place of others."""
+"""Models as such: which can be taken apart, their copies, their training grid, and modules replaced in them."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def deep_copy(model: nn.Module, share: bool = False) -> nn.Module:
 
 def own_placement(model: nn.Module, d: int) -> tuple[str, ...] | None:
     """What the model says of where its samples lie."""
-    names = set(_named(model))
+    names = set(_stated_placements(model))
     return placements_per_axis(names.pop(), d) if len(names) == 1 else None
 
 
-def _named(model: nn.Module) -> dict[Placements, str]:
+def _stated_placements(model: nn.Module) -> dict[Placements, str]:
     """The placements that modules state, each with the name of one such module."""
     stated = ((getattr(m, "placement", None), name) for name, m in model.named_modules())
-    return {where: name for where, name in stated if _is_placement(where)}
+    return {placement: name for placement, name in stated if _is_placement(placement)}
 
 
 def _is_placement(value: Any) -> bool:
@@ -96,7 +96,7 @@ def _resolution(model: nn.Module, resolution: int | Sequence[int]) -> Shape:
 
 
 def _placements(model: nn.Module, placement: str | Sequence[str] | None, d: int) -> tuple[str, ...]:
-    own = _named(model)
+    own = _stated_placements(model)
     if placement is None:
         if len(own) > 1:
             raise ValueError(
@@ -111,6 +111,23 @@ def _placements(model: nn.Module, placement: str | Sequence[str] | None, d: int)
                 f" ({own[own_placement] or type(model).__name__}.placement); one of the two is wrong"
             )
     return names
+
+
+def paths_of_modules(model: nn.Module) -> dict[int, list[str]]:
+    """All paths of each module, by its id; a module that is shared has several."""
+    paths: dict[int, list[str]] = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        paths.setdefault(id(module), []).append(name)
+    return paths
+
+
+def shared_text(paths: list[str]) -> str:
+    """A remark for reports on a module that is shared.
+
+    >>> shared_text(["a", "b"]), shared_text(["a"])
+    (' (the same module as b)', '')
+    """
+    return f" (the same module as {', '.join(paths[1:])})" if len(paths) > 1 else ""
 
 
 def replace_module(model: nn.Module, paths: list[str], new: nn.Module) -> nn.Module:

@@ -1,4 +1,4 @@
-"""Run on the training grid, carry the output to the requested grid."""
+""":func:`quadnorm.at_native`: a model run on its training grid, its output carried to the grid that is asked for."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class AtNative(nn.Module):
         given = (x, *args), options
         if not plain:
             shape = grid_of_inputs((x,), {}, len(self.resolution), self.layout, grid)
-            x, args, options = self._taken((x, args, options), shape, self.resolution, self.restrict)
+            x, args, options = self._regridded((x, args, options), shape, self.resolution, self.restrict)
         else:
             shape = spatial_shape(x, len(self.resolution))
             x = carry(x, self.resolution, self.placements, self.restrict)
@@ -122,13 +122,13 @@ class AtNative(nn.Module):
         if isinstance(y, Tensor) and self.layout == "first":
             new = self._grid_of_output(tuple(y.shape[2:]), shape, given)
             return y if new is None else carry(y, new, self.placements, self.interpolate)
-        return self._taken(y, self.resolution, shape, self.interpolate)
+        return self._regridded(y, self.resolution, shape, self.interpolate)
 
     def _grid_of_output(self, size: Shape, shape: Shape, arguments: Any) -> Shape | None:
-        """The grid of an output whose size on the training grid is ``size``, for inputs with the grid ``shape``.
+        """The grid of an output that has ``size`` samples on the training grid, for inputs on the grid ``shape``.
 
-        Theirs, where it is on the training grid. A coarser or finer output tells what it is when the model runs on the
-        inputs themselves, once for each grid. None for what is no field: its size stays.
+        The inputs' grid, if ``size`` is the training grid's. For a coarser or finer output the model is run on the
+        inputs themselves, once for each grid. None for what is no field, whose size stays.
         """
         if size == self.resolution:
             return shape
@@ -137,13 +137,13 @@ class AtNative(nn.Module):
         if (size, shape) not in self._outputs:
             try:
                 y = trial_output(self.model, mapped(lambda t: t[:1] if t.ndim else t, arguments))
-                there = tuple(y.shape[2:])
+                own = tuple(y.shape[2:])
             except Exception:  # the model runs on its training grid alone
-                there = size
-            self._outputs[size, shape] = None if there == size or len(there) != len(shape) else there
+                own = size
+            self._outputs[size, shape] = None if own == size or len(own) != len(shape) else own
         return self._outputs[size, shape]
 
-    def _taken(self, value: Any, old: Shape, new: Shape, method: str) -> Any:
+    def _regridded(self, value: Any, old: Shape, new: Shape, method: str) -> Any:
         return regridded(value, old, new, self.placements, self.layout, method)
 
     def extra_repr(self) -> str:

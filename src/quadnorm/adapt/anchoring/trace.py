@@ -24,14 +24,12 @@ Example = Tensor | tuple[Any, ...] | Mapping[str, Any]
 
 @dataclass
 class Trace:
-    """Shapes by module name (of the first tensor in ``shapes``, of all in ``inputs``), spatial calls outside of known
-    modules as (module, call, what), the ids of tensors that products contract with, and the output."""
+    """What one run showed; dicts are by module name and have an entry for each call of the module."""
 
-    shapes: dict[str, list[Shape]] = field(default_factory=dict)
-    inputs: dict[str, list[tuple[Shape, ...]]] = field(default_factory=dict)
-    outputs: dict[str, list[Shape]] = field(default_factory=dict)
-    calls: list[tuple[str, str, str]] = field(default_factory=list)
-    output: Any = None
+    shapes: dict[str, list[Shape]] = field(default_factory=dict)  # of the first tensor among the arguments
+    inputs: dict[str, list[tuple[Shape, ...]]] = field(default_factory=dict)  # of all tensors among them
+    outputs: dict[str, list[Shape]] = field(default_factory=dict)  # of the first tensor that is returned
+    calls: list[tuple[str, str, str]] = field(default_factory=list)  # outside of known modules: module, function, why
     weights: set[int] = field(default_factory=set)  # ids of the tensors that products contract with
 
 
@@ -67,7 +65,7 @@ def trace(model: nn.Module, example: Example, resolution: Shape, known: Callable
             m.register_forward_pre_hook(enter, with_kwargs=True)
             m.register_forward_hook(leave)
     with _Watch(record, stack, resolution):
-        record.output = call(trial, example)
+        call(trial, example)
     return record
 
 

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import prod
-from typing import Any
+from collections.abc import Sequence
 
 from torch import Tensor, nn
 
 from quadnorm.adapt.anchoring.by_calls import anchor_calls
 from quadnorm.adapt.anchoring.by_modules import anchor_modules
-from quadnorm.adapt.auditing.commute import Restriction, run
+from quadnorm.adapt.auditing.commute import Gaps, Restriction, module_gaps, module_outputs
+from quadnorm.adapt.auditing.data import AuditData, MakeInput, Resolution, read_data
 from quadnorm.adapt.auditing.experiments import (
     ROUNDING,
-    Resolution,
+    Ways,
     check_runs,
+    discrepancies,
     errors,
     intervene,
     orders,
     spacing,
     totals,
 )
-from quadnorm.adapt.auditing.layout import ChannelsFirst, channels_first, inside, layout_of_inputs
+from quadnorm.adapt.auditing.layout import ChannelsFirst, under_own_names
 from quadnorm.adapt.auditing.report import Audit
-from quadnorm.adapt.auditing.rows import add_call_rows, extending_evaluates, module_rows
+from quadnorm.adapt.auditing.rows import AuditRow, add_call_rows, module_rows
 from quadnorm.adapt.auditing.traits import between, traits
 from quadnorm.adapt.calls.errors import CannotFollowError
 from quadnorm.adapt.calls.inputs.probes import Probe
@@ -31,10 +31,8 @@ from quadnorm.adapt.extending.extend import gap_at_training_nodes
 from quadnorm.adapt.extending.extended import Extended
 from quadnorm.adapt.models import check_module, model_grid, own_placement, trial_copy
 from quadnorm.adapt.placing import decided_placement, placement_of_data
-from quadnorm.adapt.report import AnchorReport, size_text
+from quadnorm.adapt.report import AnchorReport
 from quadnorm.measures.base import Shape
-
-MakeInput = Callable[[Any], "Tensor | tuple[Tensor, Tensor]"]
 
 
 def audit(
@@ -83,142 +81,88 @@ def audit(
     (['1'], 1.0)
     """
     check_module(model, "audit")
-    inputs, targets = _inputs(make_input, resolutions)
-    last = layout_of_inputs([tuple(x.shape) for x in inputs.values()]) == "last"
-    if last:
-        inputs, targets = ({n: channels_first(t) for n, t in fields.items()} for fields in (inputs, targets))
+    data = read_data(make_input, resolutions)
+    if data.channels_last:
         model = ChannelsFirst(model)
-    _check_grids(inputs, resolutions)
-    grids: list[Shape] = [tuple(x.shape[2:]) for x in inputs.values()]
-    sizes, names = model_grid(model, grids[0], placement)
-    check = placement_of_data(list(inputs.values()))
+    sizes, names = model_grid(model, data.grids[0], placement)
+    check = placement_of_data(data.fields)
     names = decided_placement(check, placement, len(sizes), own_placement(model, len(sizes))) or names
-    far = grids.index(compared_with(grids[0], grids))
-    native, other = (list(inputs.values())[k] for k in (0, far))
-    fine, coarse = (other, native) if grids[far] == _finer(grids[0], grids[far]) else (native, other)
     trial = trial_copy(model)
-    check_runs(trial, inputs.values())
-    reference = run(trial, coarse).outputs
-    gaps = run(trial, fine, Restriction(tuple(fine.shape[2:]), tuple(coarse.shape[2:]), names), reference)
-    slopes = orders(trial, list(inputs.values()), grids, names, gaps.introduced)
-    fixed, report = _try_anchor(model, sizes, names, native)
+    check_runs(trial, data.fields)
+    gaps = _gaps(trial, data, names)
+    slopes = orders(trial, data.fields, data.grids, names, gaps.introduced)
+    anchored, report = _try_anchor(model, sizes, names, data.native)
     rows = module_rows(model, gaps.introduced, gaps.cumulative, slopes, report)
-    on_coarse = _try_extend(trial, tuple(coarse.shape[2:]), names, coarse)
-    if on_coarse is not None:
-        add_call_rows(rows, on_coarse, report, fine)
-    extended = _try_extend(trial, sizes, names, native, verify=True)
-    by_way = {"as it is": totals(trial, inputs.values(), names)}
+    _add_calls(rows, trial, data, names, report)
+    extended = _try_extend(trial, sizes, names, data.native, verify=True)
+    ways = Ways(trial, None if anchored is None else trial_copy(anchored), extended, sizes, names)
+    by_way = discrepancies(ways, data.fields, rows)
     # One more experiment: the same input without what lies between the coarser grid's samples.
+    coarse, fine = data.coarse_and_fine
     smooth, detail = between(fine, tuple(coarse.shape[2:]), names)
-    smoothed = None
-    if extended is not None and extending_evaluates(rows):
-        by_way["extended"] = totals(extended, inputs.values(), names)
-    if fixed is not None:
-        by_way["anchored"] = totals(trial_copy(fixed), inputs.values(), names)
-        smoothed = totals(trial_copy(fixed), [coarse, smooth], names)[1]
-        if interventions:
-            intervene(rows, model, report, sizes, names, native, other)
-    if last:
-        rows, report = inside(rows, report)
+    smoothed = None if ways.anchored is None else totals(ways.anchored, [coarse, smooth], names)[1]
+    if anchored is not None and interventions:
+        intervene(rows, model, report, sizes, names, data.native, data.other)
+    if data.channels_last:
+        rows, report = under_own_names(rows, report)
     return Audit(
-        resolutions=[_label(n) for n in inputs],
-        spacings=[spacing(g, names) for g in grids],
+        resolutions=data.labels,
+        spacings=[spacing(g, names) for g in data.grids],
         rows=rows,
         totals=by_way,
-        errors=errors(trial, fixed, extended, sizes, names, restrict, inputs, targets) if targets else {},
+        errors=errors(ways, restrict, data.inputs, data.targets) if data.targets else {},
         left=report.left,
-        floor=ROUNDING.get(native.dtype, 1e-2),
+        floor=ROUNDING.get(data.native.dtype, 1e-2),
         grid=check,
-        traits=traits(detail, list(targets.values())[far] if targets else None, grids, sizes, names),
-        compared=far,
+        traits=traits(detail, data.other_target, data.grids, sizes, names),
+        compared=data.compared,
         placements=names,
         smoothed=smoothed,
     )
 
 
-def _inputs(
-    make_input: MakeInput, resolutions: Sequence[Resolution]
-) -> tuple[dict[Resolution, Tensor], dict[Resolution, Tensor]]:
-    if len(resolutions) < 2:
-        raise ValueError(f"an audit needs the training resolution and at least one other, got {resolutions!r}")
-    inputs: dict[Resolution, Tensor] = {}
-    targets: dict[Resolution, Tensor] = {}
-    for n in resolutions:
-        sample = make_input(n)
-        x, y = sample if isinstance(sample, tuple) else (sample, None)
-        if not isinstance(x, Tensor) or x.ndim < 3:
-            what = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
-            raise ValueError(f"make_input({n!r}) must give a tensor (B, C, *spatial) or a pair of them, got {what}")
-        inputs[n] = x
-        if y is not None:
-            targets[n] = y
-    if len({x.ndim for x in inputs.values()}) > 1:
-        shapes = " and ".join(str(tuple(x.shape)) for x in inputs.values())
-        raise ValueError(f"make_input gave different numbers of axes at different resolutions: {shapes}")
-    return inputs, targets
+def _gaps(trial: nn.Module, data: AuditData, names: tuple[str, ...]) -> Gaps:
+    """What every module introduces between the two grids that are compared."""
+    coarse, fine = data.coarse_and_fine
+    restriction = Restriction(tuple(fine.shape[2:]), tuple(coarse.shape[2:]), names)
+    return module_gaps(trial, fine, restriction, module_outputs(trial, coarse))
 
 
-def _check_grids(inputs: dict[Resolution, Tensor], resolutions: Sequence[Resolution]) -> None:
-    """Refuse inputs (B, C, *spatial) that are not the same fields on different grids."""
-    shapes = {tuple(x.shape[2:]) for x in inputs.values()}
-    if len(shapes) != len(inputs):
-        raise ValueError(f"make_input gave the same grid for different resolutions: {sorted(shapes)}")
-    rows = [n for n in resolutions if inputs[n].ndim == 3 and inputs[n].shape[2] == _square(n) > 1]
-    if rows:
-        raise ValueError(
-            f"make_input({rows[0]!r}) gave {_square(rows[0])} samples in a row, which do not say how they make a grid; "
-            "wrap the model in a module that takes (B, C, *spatial) and puts the samples in a row itself"
-        )
-    if len({x.shape[:2] for x in inputs.values()}) > 1:
-        shapes_given = " and ".join(str(tuple(x.shape)) for x in inputs.values())
-        raise ValueError(
-            "make_input gave different batches or channels at different resolutions; expected the same fields as "
-            f"(B, C, *spatial) or (B, *spatial, C), got {shapes_given}"
-        )
-
-
-def _square(n: Resolution) -> int:
-    """How many samples a grid with n samples per axis has, if it has two axes or as many as n says."""
-    return n * n if isinstance(n, int) else prod(n) if len(n) > 1 else 0
-
-
-def compared_with(native: Shape, grids: Sequence[Shape]) -> Shape:
-    """The grid whose run is compared with the training grid's: the finest, or the coarsest where none is finer.
-
-    >>> compared_with((33,), [(33,), (65,), (17,)]), compared_with((65,), [(65,), (33,), (17,)])
-    ((65,), (17,))
-    """
-    others = [g for g in grids if g != native]
-    finest = max(others, key=prod)
-    return finest if prod(finest) > prod(native) else min(others, key=prod)
-
-
-def _finer(a: Shape, b: Shape) -> Shape:
-    return a if prod(a) >= prod(b) else b
-
-
-def _label(n: Resolution) -> str:
-    return str(n) if isinstance(n, int) else size_text(n)
+def _add_calls(
+    rows: list[AuditRow], trial: nn.Module, data: AuditData, names: tuple[str, ...], report: AnchorReport
+) -> None:
+    """Add what every call of the model's own code introduces between them, where calls can be followed."""
+    coarse, fine = data.coarse_and_fine
+    extended = _try_extend(trial, tuple(coarse.shape[2:]), names, coarse)
+    if extended is not None:
+        add_call_rows(rows, extended, report, fine)
 
 
 def _try_anchor(
     model: nn.Module, sizes: Shape, names: tuple[str, ...], x: Tensor
 ) -> tuple[nn.Module | None, AnchorReport]:
-    fixed, report, _ = anchor_modules(model, sizes, names, x, share=True)
-    fixed = anchor_calls(fixed, Probe(((x,), {}), "first", sizes, names, "the training input"), report)
-    return (fixed if report.changed else None), report
+    """The anchored model, None if nothing in it can be anchored, and the report."""
+    anchored, report, _ = anchor_modules(model, sizes, names, x, share=True)
+    anchored = anchor_calls(anchored, _probe(x, sizes, names), report)
+    return (anchored if report.changed else None), report
 
 
 def _try_extend(
     model: nn.Module, sizes: Shape, names: tuple[str, ...], x: Tensor, verify: bool = False
 ) -> Extended | None:
-    """The extended model; None where its calls cannot be followed, or with ``verify`` where it is not the model at the
-    training nodes."""
+    """The extended model; None where its calls cannot be followed.
+
+    With ``verify`` also None where it does not agree with the model at the training nodes.
+    """
     extended = Extended(model, sizes, names, "first", "cubic")
     try:
         plan = extended.plan((x,), {})
         if verify:
-            gap_at_training_nodes(extended, plan, Probe(((x,), {}), "first", sizes, names, "the training input"))
+            gap_at_training_nodes(extended, plan, _probe(x, sizes, names))
     except CannotFollowError:
         return None
     return extended
+
+
+def _probe(x: Tensor, sizes: Shape, names: tuple[str, ...]) -> Probe:
+    return Probe(((x,), {}), "first", sizes, names, "the training input")

@@ -95,12 +95,12 @@ class _CallComparison(Observed):
         return t * float(sqrt(prod(old) / max(prod(new), 1)) ** (2 * power))
 
 
-def call_gaps(
-    model: nn.Module, plan: CallPlan, args: Any, kwargs: Any, shape: Shape, opaque: frozenset[str]
-) -> dict[tuple[str, str], float]:
-    """By (module, function): the largest relative gap that its calls introduce between ``shape`` and the training
-    grid."""
-    comparison = _CallComparison(plan, shape)
+def call_gaps(model: nn.Module, plan: CallPlan, x: Tensor) -> dict[tuple[str, str], float]:
+    """By (module, function): the largest relative gap that its calls introduce between x's grid and the training grid.
+
+    x has the shape (B, C, *spatial).
+    """
+    comparison = _CallComparison(plan, tuple(x.shape[2:]))
     with leaving_no_trace(model):
-        run_under(model, comparison, args, kwargs, opaque)
+        run_under(model, comparison, (x,), {})
     return comparison.gaps

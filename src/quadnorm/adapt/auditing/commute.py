@@ -61,8 +61,6 @@ class Gaps:
 
     introduced: dict[str, float] = field(default_factory=dict)
     cumulative: dict[str, float] = field(default_factory=dict)
-    outputs: dict[str, Tensor] = field(default_factory=dict)
-    output: Any = None
 
 
 def relative(a: Tensor, b: Tensor) -> float:
@@ -70,48 +68,70 @@ def relative(a: Tensor, b: Tensor) -> float:
     return float((a - b).norm() / b.norm().clamp_min(torch.finfo(b.dtype).tiny))
 
 
-def run(
-    model: nn.Module, x: Any, restriction: Restriction | None = None, reference: Mapping[str, Tensor] | None = None
-) -> Gaps:
-    """Run the model on x and compare each module's call with the restricted one; without ``restriction``, keep outputs.
+def module_outputs(model: nn.Module, x: Any) -> dict[str, Tensor]:
+    """The first real tensor that each module returns in its first call, by the module's name."""
+    names = {m: n for n, m in model.named_modules()}
+    outputs: dict[str, Tensor] = {}
 
-    A module that is called several times counts with its worst call.
+    def leave(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], returned: Any) -> None:
+        output = _first_tensor(returned)
+        if output is not None and output.is_floating_point():
+            outputs.setdefault(names[module], unhidden(output))
+
+    with _hooked(names, leave), torch.no_grad():
+        model(x)
+    return outputs
+
+
+def module_gaps(
+    model: nn.Module, x: Any, restriction: Restriction, reference: Mapping[str, Tensor] | None = None
+) -> Gaps:
+    """Run the model on x and compare each module's output with that for its restricted input.
+
+    A module that is called several times counts with its worst call. ``reference``: outputs of the run on the
+    restricted x, for the cumulative gaps.
     """
-    gaps, busy = Gaps(), [False]
+    gaps, busy = Gaps(), False
     names = {m: n for n, m in model.named_modules()}
 
     def leave(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], returned: Any) -> None:
-        output = _first(returned)
-        if busy[0] or output is None or not output.is_floating_point():
+        nonlocal busy
+        output = _first_tensor(returned)
+        if busy or output is None or not output.is_floating_point():
             return
         name = names[module]
-        if restriction is None:
-            gaps.outputs.setdefault(name, unhidden(output))
-            return
         coarse = unhidden(restriction.field(output))
         if reference is not None and name in reference and reference[name].shape == coarse.shape:
             gaps.cumulative.setdefault(name, relative(coarse, reference[name]))
-        inputs, options = restriction(args), restriction(kwargs)
-        if not _changed(args, inputs) and not _changed(tuple(kwargs.values()), tuple(options.values())):
-            return
-        busy[0] = True
+        busy = True  # the module's parts run again too
         try:
-            again = _first(module.forward(*inputs, **options))
-            again = None if again is None else unhidden(again)
-        except Exception:  # the module is anybody's: it cannot run on the other grid alone
-            return
+            again = _on_restricted(module, args, kwargs, restriction)
         finally:
-            busy[0] = False
+            busy = False
         if again is not None and again.shape == coarse.shape:
             gaps.introduced[name] = max(gaps.introduced.get(name, 0.0), relative(again, coarse))
 
     with _hooked(names, leave), torch.no_grad():
-        gaps.output = model(x)
+        model(x)
     return gaps
 
 
-def _first(value: Any) -> Tensor | None:
-    """What a module returned: the first tensor of it, as for attention, which also returns its weights."""
+def _on_restricted(
+    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], restriction: Restriction
+) -> Tensor | None:
+    """What a module gives for restricted arguments; None if these are the same, or it cannot run on them alone."""
+    inputs, options = restriction(args), restriction(kwargs)
+    if not _changed(args, inputs) and not _changed(tuple(kwargs.values()), tuple(options.values())):
+        return None
+    try:
+        again = _first_tensor(module.forward(*inputs, **options))
+        return None if again is None else unhidden(again)
+    except Exception:  # the module is anybody's
+        return None
+
+
+def _first_tensor(value: Any) -> Tensor | None:
+    """The first tensor of what a module returned; attention also returns its weights."""
     return next(iter(tensors(value)), None)
 
 

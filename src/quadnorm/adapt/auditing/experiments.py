@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -12,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm.adapt.anchoring.by_modules import anchored_parts
-from quadnorm.adapt.auditing.commute import Restriction, relative, run
-from quadnorm.adapt.auditing.rows import AuditRow
+from quadnorm.adapt.auditing.commute import Restriction, module_gaps, relative
+from quadnorm.adapt.auditing.data import Resolution
+from quadnorm.adapt.auditing.rows import AuditRow, extending_evaluates
 from quadnorm.adapt.calls.errors import first_line
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.adapt.extending.extended import Extended
@@ -23,7 +25,6 @@ from quadnorm.adapt.report import AnchorReport, size_text
 from quadnorm.carry.grids import carry
 from quadnorm.measures.base import Shape
 
-Resolution = int | tuple[int, ...]
 ROUNDING = {torch.float64: 1e-12, torch.float32: 2e-6}  # relative differences below are rounding
 
 
@@ -38,7 +39,7 @@ def orders(
     """Least-squares slope of log(introduced between successive grids) against log h."""
     order = sorted(range(len(grids)), key=lambda k: -spacing(grids[k], names))
     steps = [
-        (spacing(grids[a], names), run(model, inputs[b], Restriction(grids[b], grids[a], names)).introduced)
+        (spacing(grids[a], names), module_gaps(model, inputs[b], Restriction(grids[b], grids[a], names)).introduced)
         for a, b in pairwise(order)
     ]
     floor = ROUNDING.get(inputs[0].dtype, 1e-2)
@@ -89,6 +90,27 @@ def totals(model: nn.Module, inputs: Iterable[Tensor], names: tuple[str, ...]) -
     return [discrepancy(y, outputs[0], names) for y in outputs]
 
 
+@dataclass(frozen=True)
+class Ways:
+    """The model under audit and what the ways make of it, for trial runs; None where a way does not serve."""
+
+    as_it_is: nn.Module
+    anchored: nn.Module | None
+    extended: Extended | None
+    sizes: Shape
+    names: tuple[str, ...]
+
+
+def discrepancies(ways: Ways, inputs: Sequence[Tensor], rows: Sequence[AuditRow]) -> dict[str, list[float]]:
+    """:func:`totals` of every way; of extending only if it evaluates anything between the training nodes."""
+    by_way = {"as it is": totals(ways.as_it_is, inputs, ways.names)}
+    if ways.extended is not None and extending_evaluates(rows):
+        by_way["extended"] = totals(ways.extended, inputs, ways.names)
+    if ways.anchored is not None:
+        by_way["anchored"] = totals(ways.anchored, inputs, ways.names)
+    return by_way
+
+
 def intervene(
     rows: list[AuditRow],
     model: nn.Module,
@@ -113,34 +135,26 @@ def intervene(
 
 
 def errors(
-    model: nn.Module,
-    fixed: nn.Module | None,
-    extended: nn.Module | None,
-    sizes: Shape,
-    names: tuple[str, ...],
-    restrict: str,
-    inputs: Mapping[Resolution, Tensor],
-    targets: Mapping[Resolution, Tensor],
+    ways: Ways, restrict: str, inputs: Mapping[Resolution, Tensor], targets: Mapping[Resolution, Tensor]
 ) -> dict[str, list[float]]:
     """Mean relative L² error over the batch, per way and resolution."""
     with torch.no_grad():
-        first = model(next(iter(inputs.values())))
+        first = ways.as_it_is(next(iter(inputs.values())))
     if not isinstance(first, Tensor):
         raise TypeError(
             f"make_input gave targets, and errors need a model that returns one tensor, got {type(first).__name__}; "
             "give inputs alone, or wrap the model to return the field that the targets are for"
         )
-    ways: dict[str, nn.Module] = {"as it is": model}
-    if fixed is not None:
-        ways["anchor"] = trial_copy(fixed)
-    ways["at_native"] = AtNative(model, sizes, names, restrict)
-    if extended is not None:
-        ways["extend"] = Extended(model, sizes, names, "first", restrict)
-    means: dict[str, list[float]] = {}
+    models: dict[str, nn.Module] = {"as it is": ways.as_it_is}
+    if ways.anchored is not None:
+        models["anchor"] = ways.anchored
+    models["at_native"] = AtNative(ways.as_it_is, ways.sizes, ways.names, restrict)
+    if ways.extended is not None:
+        models["extend"] = Extended(ways.as_it_is, ways.sizes, ways.names, "first", restrict)
+    return {way: [_error(model, inputs[n], y) for n, y in targets.items()] for way, model in models.items()}
+
+
+def _error(model: nn.Module, x: Tensor, target: Tensor) -> float:
     with torch.no_grad():
-        for way, m in ways.items():
-            means[way] = []
-            for n, y in targets.items():
-                gap, size = (t.flatten(1).norm(dim=1) for t in (m(inputs[n]) - y, y))
-                means[way].append(float((gap / size).mean()))
-    return means
+        gap, size = (t.flatten(1).norm(dim=1) for t in (model(x) - target, target))
+    return float((gap / size).mean())

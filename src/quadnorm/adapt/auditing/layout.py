@@ -41,7 +41,7 @@ class ChannelsFirst(nn.Module):
         return mapped(lambda y: channels_first(y) if y.ndim == x.ndim else y, self.model(x.movedim(1, -1)))
 
 
-def inside(rows: list[AuditRow], report: AnchorReport) -> tuple[list[AuditRow], AnchorReport]:
+def under_own_names(rows: list[AuditRow], report: AnchorReport) -> tuple[list[AuditRow], AnchorReport]:
     """Rows and report of a :class:`ChannelsFirst` as those of the model inside, under its own names."""
     prefix = "model"
 

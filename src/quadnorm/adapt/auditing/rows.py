@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -72,7 +73,7 @@ def module_rows(
     report: AnchorReport,
 ) -> list[AuditRow]:
     """A row for each module that was measured or that the report names."""
-    entries = {e.name: e for e in report if not _inside(e)}
+    entries = {e.name: e for e in report if not _is_part(e)}
     rows = []
     for name, module in model.named_modules():
         if name not in introduced and name not in entries:
@@ -94,26 +95,25 @@ def module_rows(
     return rows
 
 
-def _inside(entry: Entry) -> bool:
+def _is_part(entry: Entry) -> bool:
     """Whether a line is about something inside a module, and not about the module."""
     return entry.kind == "value" or entry.kind.startswith("call ")
 
 
 def add_call_rows(rows: list[AuditRow], extended: Extended, report: AnchorReport, x: Tensor) -> None:
     """A row for each function that mixes samples outside of modules that have a row as such."""
-    known = frozenset(e.name for e in report if not _inside(e))
+    known = frozenset(e.name for e in report if not _is_part(e))
     calls = {(e.name, e.kind): e for e in report if e.kind.startswith("call ")}
-    gaps = call_gaps(extended.model, extended.plan((x,), {}), (x,), {}, tuple(x.shape[2:]), frozenset())
-    for (where, name), gap in gaps.items():
-        if where in known:
-            _measured_by_call(rows, where, gap)
+    for (module, name), gap in call_gaps(extended.model, extended.plan((x,), {}), x).items():
+        if module in known:
+            _measured_by_call(rows, module, gap)
             continue
-        entry = calls.get((where, f"call {name}"))
-        action, why = (entry.action, entry.why) if entry else ("left", KINDS[name].why if name in KINDS else "")
-        cause = KINDS[name].why if name in KINDS else why
-        rows.append(AuditRow(name=where, kind=f"call {name}", introduced=gap, action=action, why=cause))
+        entry = calls.get((module, f"call {name}"))
+        reason = KINDS[name].why if name in KINDS else entry.why if entry else ""
+        action = entry.action if entry else "left"
+        rows.append(AuditRow(name=module, kind=f"call {name}", introduced=gap, action=action, why=reason))
         for row in rows:
-            if row.name == where and not row.kind.startswith("call ") and not row.action:
+            if row.name == module and not row.kind.startswith("call ") and not row.action:
                 row.container = True
 
 
@@ -126,7 +126,7 @@ def _measured_by_call(rows: list[AuditRow], name: str, gap: float) -> None:
             row.container = True
 
 
-def extending_evaluates(rows: list[AuditRow]) -> bool:
+def extending_evaluates(rows: Sequence[AuditRow]) -> bool:
     """Whether extending evaluates anything between the training nodes; kernels and pools are only interpolated."""
     fixed = ("kernel", "order", "slice", "padding")
     calls = [r.kind.removeprefix("call ") for r in rows if r.kind.startswith("call ")]

@@ -12,7 +12,14 @@ from torch import nn
 
 from quadnorm.adapt.anchoring.rules.registry import Outcome
 from quadnorm.adapt.converting.norms import describe_norm, groups_of
-from quadnorm.adapt.models import check_module, deep_copy, replace_module, take_hooks
+from quadnorm.adapt.models import (
+    check_module,
+    deep_copy,
+    paths_of_modules,
+    replace_module,
+    shared_text,
+    take_hooks,
+)
 from quadnorm.adapt.report import AnchorReport
 from quadnorm.measures import Measure
 from quadnorm.norms import make_norm
@@ -88,17 +95,14 @@ def convert(
     converted = model if inplace else deep_copy(model)
     report = Conversion("")
     report._before = []
-    homes: dict[int, list[str]] = {}
-    for name, module in converted.named_modules(remove_duplicate=False):
-        homes.setdefault(id(module), []).append(name)
+    all_paths = paths_of_modules(converted)
     for name, module in list(converted.named_modules()):
         norm = describe_norm(module, grid, _channels_around(converted, name))
         if norm is None:
             continue
-        kind, paths = type(module).__name__, homes[id(module)]
-        also = f" (the same module as {', '.join(paths[1:])})" if len(paths) > 1 else ""
+        kind, paths = type(module).__name__, all_paths[id(module)]
         if isinstance(norm, Outcome):
-            report.add(name, kind, norm.action, norm.why + also)
+            report.add(name, kind, norm.action, norm.why + shared_text(paths))
             continue
         groups = groups_of(module, norm.channels)
         new = _build(to, norm.channels, norm.layout, module, measure, groups)
@@ -107,8 +111,8 @@ def convert(
         new.train(module.training)
         converted = replace_module(converted, paths, new)
         report._before.append((paths, module, new))
-        what = f"→ {type(new).__name__}{_pattern(new, groups, norm.channels)}{norm.remark}{also}"
-        report.add(name, kind, "converted", what)
+        change = f"→ {type(new).__name__}{_pattern(new, groups, norm.channels)}{norm.remark}{shared_text(paths)}"
+        report.add(name, kind, "converted", change)
     n, m = len(report.changed), len(report.left)
     word = to if isinstance(to, str) else getattr(to, "__name__", repr(to))
     report.title = f"converted to {word}: {n} norm{'s' * (n != 1)} changed, {m} left"
@@ -164,6 +168,7 @@ def _pattern(new: nn.Module, before: int | None, channels: int) -> str:
 
 
 def _build(to: Any, channels: int, layout: Any, old: Any, measure: Any, groups: int | None) -> nn.Module:
+    """The norm that ``to`` specifies, with ε, device and dtype of the old one, and γ and β if it has them."""
     like = next(old.parameters(), None)
     make: Callable[..., nn.Module] = make_norm
     options: dict[str, Any] = {} if layout == "first" else {"layout": layout}

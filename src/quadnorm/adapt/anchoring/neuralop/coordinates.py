@@ -26,8 +26,8 @@ class _AnchoredGrid(nn.Module):
         if not torch.compiler.is_compiling() and sizes == self.native:
             return super().grid(spatial_dims, device, dtype)
         axes = []
-        for n, n0, where, (a, b) in zip(sizes, self.native, self.placements, self.grid_boundaries, strict=True):
-            t = torch.from_numpy(positions(where, n0, n)) / n0
+        for n, n0, placement, (a, b) in zip(sizes, self.native, self.placements, self.grid_boundaries, strict=True):
+            t = torch.from_numpy(positions(placement, n0, n)) / n0
             axes.append((a + (b - a) * t).to(device=device, dtype=dtype))
         return [g[None, None] for g in torch.meshgrid(*axes, indexing="ij")]
 

@@ -37,8 +37,8 @@ class AnchoredDomainPadding(padding.DomainPadding):
             factors = validate_scaling_factor(factors, len(sizes), n_layers=None)
         pads: list[int] = []
         cut = []
-        for k, (n, n0, where, share) in enumerate(zip(sizes, self.native, self.placements, shares, strict=True)):
-            first, last = PaddedAxis(where, n0, round(share * n0), round(share * n0)).padding(n)
+        for k, (n, n0, placement, share) in enumerate(zip(sizes, self.native, self.placements, shares, strict=True)):
+            first, last = PaddedAxis(placement, n0, round(share * n0), round(share * n0)).padding(n)
             pads = [first, last, *pads]
             start = round(factors[k] * first)
             cut.append(slice(start, start + round(factors[k] * n)))

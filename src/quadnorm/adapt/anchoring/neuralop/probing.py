@@ -82,14 +82,14 @@ def _read(layer: Any, grid: Shape, out: Shape) -> tuple[Shape, list[tuple[int, .
     x = torch.zeros(d, 1, *grid, device=_device(layer))
     for a, n in enumerate(grid):
         x[(a, 0, *(min(1, n - 1) if k == a else 0 for k in range(d)))] = 1.0
-    seen: list[Tensor] = []
+    spectra: list[Tensor] = []
 
     def contract(z: Tensor) -> Tensor:
-        seen.append(z)
+        spectra.append(z)
         return z[:, :1]
 
     _run(layer, x, out, contract)
-    z = seen[0][:, 0]
+    z = spectra[0][:, 0]
     read = []
     for a, n in enumerate(grid):
         line = z[(a, *(slice(None) if k == a else 0 for k in range(d)))]

@@ -39,8 +39,8 @@ class Line:
     def _turns(self, n: int, native: int) -> Tensor:
         if self.padded is not None and native == self.padded.native:
             return self.padded.places(n) / native
-        where = placement_of(self.placement)
-        return where.nodes(n) * ((native + where.more) / native)
+        placement = placement_of(self.placement)
+        return placement.nodes(n) * ((native + placement.more) / native)
 
     def analysis(self, n: int) -> Tensor:
         """w_j e^{−2πi k s_j}, (K, n): at n_in samples the transform as trained; waves that alias on n are left out."""
@@ -145,27 +145,35 @@ def spectral_rule(module: Any, place: Place) -> Outcome:
     moved = any(w.moved for w in waves)
     if not place.moves and module.resolution_scaling_factor is None and not moved:
         return unchanged(STILL)
-    last = len(grid) - 1
-    lines = tuple(
-        Line(n, n_out, where, w, axis == last, padded if isinstance(padded, PaddedAxis) else None)
-        for axis, (n, n_out, w, where, padded) in enumerate(
-            zip(grid, out, waves, place.placements, place.measure.axes(len(grid)), strict=True)
-        )
-    )
     kind = module.__class__
     change_class(module, AnchoredSpectralConv)
-    module.measure, module.lines = place.measure, lines
-    x = torch.randn(1, module.in_channels, *grid, generator=torch.Generator("cpu").manual_seed(0), device="cpu")
-    x = x.to(next(module.parameters()).device)
-    with torch.no_grad():
-        native, sums = kind.forward(module, x, output_shape=out), module.summed(x, out)
-    if not bool((native - sums).abs().max() <= 1e-3 * native.abs().max()):
+    module.measure, module.lines = place.measure, _lines(place, out, waves)
+    if not _agrees(module, kind, grid, out):
         module.__class__ = kind
         return left("its output is not that of the waves it keeps and its weights: not the layer that is known here")
     why = "FFT → sums with the training grid's measure and period"
     if moved:
         why += "; on this grid neuraloperator shifts waves by one: kept as trained"
     return anchored(module, why)
+
+
+def _lines(place: Place, out: Shape, waves: tuple[Waves, ...]) -> tuple[Line, ...]:
+    """The waves along each axis of a layer that takes the grid of its place to ``out``."""
+    grid = place.measure.anchor
+    axes = zip(grid, out, place.placements, waves, place.measure.axes(len(grid)), strict=True)
+    return tuple(
+        Line(n, n_out, placement, w, k == len(grid) - 1, padded if isinstance(padded, PaddedAxis) else None)
+        for k, (n, n_out, placement, w, padded) in enumerate(axes)
+    )
+
+
+def _agrees(module: Any, kind: Any, grid: Shape, out: Shape) -> bool:
+    """Whether the explicit sums give what the layer's own class does on the training grid."""
+    x = torch.randn(1, module.in_channels, *grid, generator=torch.Generator("cpu").manual_seed(0), device="cpu")
+    x = x.to(next(module.parameters()).device)
+    with torch.no_grad():
+        native, sums = kind.forward(module, x, output_shape=out), module.summed(x, out)
+    return bool((native - sums).abs().max() <= 1e-3 * native.abs().max())
 
 
 def _scaled(grid: Shape, factors: Any) -> Shape:

@@ -13,7 +13,7 @@ from quadnorm.adapt.anchoring.rules.measures import own_measure
 from quadnorm.adapt.anchoring.rules.registry import Outcome, Place, apply_rule, left, rule_for
 from quadnorm.adapt.anchoring.running_grid import watch_grid
 from quadnorm.adapt.anchoring.trace import Trace
-from quadnorm.adapt.models import replace_module
+from quadnorm.adapt.models import paths_of_modules, replace_module, shared_text
 from quadnorm.adapt.report import AnchorReport, size_text
 from quadnorm.measures import Anchored, Measure
 from quadnorm.measures.base import Shape
@@ -36,36 +36,33 @@ def apply_rules(
     model: nn.Module,
     sizes: Shape,
     names: tuple[str, ...],
-    seen: Trace | None,
+    traced: Trace | None,
     report: AnchorReport,
     only: Container[str] | None = None,
 ) -> nn.Module:
     """The model with every module anchored that can be, all or ``only`` the named ones; ``report`` gets a line each."""
-    homes: dict[int, list[str]] = {}
-    for name, module in model.named_modules(remove_duplicate=False):
-        homes.setdefault(id(module), []).append(name)
+    paths = paths_of_modules(model)
     # Measures are read before any is set: an operator's setter also sets those of its layers.
-    plan = list(model.named_modules())
-    pads = any(type(m).__name__ == "DomainPadding" for _, m in plan)
-    before = {id(m): m.measure for _, m in plan if isinstance(getattr(m, "measure", None), Measure)}
-    for name, module in plan:
+    modules = list(model.named_modules())
+    pads = any(type(m).__name__ == "DomainPadding" for _, m in modules)
+    before = {id(m): m.measure for _, m in modules if isinstance(getattr(m, "measure", None), Measure)}
+    for name, module in modules:
         if only is not None and name not in only:
             if id(module) in before:
                 module.measure = before[id(module)]
             continue
-        place = _place(name, sizes, names, seen, pads)
+        place = _place(name, sizes, names, traced, pads)
         outcome = _outcome(module, place, before)
         if outcome is None:
             continue
         if outcome.module is not None and outcome.module is not module:
-            model = replace_module(model, homes[id(module)], outcome.module)
-        also = f" (the same module as {', '.join(homes[id(module)][1:])})" if len(homes[id(module)]) > 1 else ""
+            model = replace_module(model, paths[id(module)], outcome.module)
         inner = ""
         if isinstance(place, Place) and outcome.action == "anchored" and place.measure.anchor != sizes:
             inner = f"; sees {size_text(place.measure.anchor)} samples in training"
-        report.add(name, _kind(module), outcome.action, outcome.why + inner + also)
-    if seen is not None:
-        watch_grid(model, seen.shapes, next(iter(seen.inputs.get("", ())), ()), sizes)
+        report.add(name, _kind(module), outcome.action, outcome.why + inner + shared_text(paths[id(module)]))
+    if traced is not None:
+        watch_grid(model, traced.shapes, next(iter(traced.inputs.get("", ())), ()), sizes)
     return model
 
 
@@ -75,6 +72,7 @@ def _kind(module: nn.Module) -> str:
 
 
 def _outcome(module: nn.Module, place: Place | Outcome, before: dict[int, Measure]) -> Outcome | None:
+    """What its rule makes of a module, None if there is nothing to say; ``before``: the measures that modules own."""
     if isinstance(module, torch.jit.ScriptModule):
         return left("scripted: TorchScript has compiled its modules away; anchor before scripting")
     rule = rule_for(module)
@@ -93,11 +91,11 @@ def _outcome(module: nn.Module, place: Place | Outcome, before: dict[int, Measur
     return apply_rule(rule, module, place)
 
 
-def _place(name: str, sizes: Shape, names: tuple[str, ...], seen: Trace | None, pads: bool) -> Place | Outcome:
+def _place(name: str, sizes: Shape, names: tuple[str, ...], traced: Trace | None, pads: bool) -> Place | Outcome:
     """Where a module stands; the outcome "left" if it stands in several places at once."""
-    shapes = tuple(dict.fromkeys(seen.shapes.get(name, ()))) if seen else ()
-    outputs = tuple(dict.fromkeys(seen.outputs.get(name, ()))) if seen else ()
-    inputs = tuple(dict.fromkeys(seen.inputs.get(name, ()))) if seen else ()
+    shapes = tuple(dict.fromkeys(traced.shapes.get(name, ()))) if traced else ()
+    outputs = tuple(dict.fromkeys(traced.outputs.get(name, ()))) if traced else ()
+    inputs = tuple(dict.fromkeys(traced.inputs.get(name, ()))) if traced else ()
     grids = {g for g in (_grid(s, sizes) for s in shapes) if g is not None}
     if len(grids) > 1:
         many = " and ".join(size_text(g) for g in sorted(grids))

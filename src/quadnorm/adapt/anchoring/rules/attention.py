@@ -58,7 +58,7 @@ def _added(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(mask, float("-inf"))
 
 
-def called(module: nn.Module, args: Any) -> None:
+def _make_visible(module: nn.Module, args: Any) -> None:
     """A hook that does nothing: PyTorch's encoder layers skip their attention's forward if nobody watches it."""
 
 
@@ -72,16 +72,16 @@ def attention_rule(module: Any, place: Place) -> Outcome:
     counted = {shapes[1][axis if len(shapes[1]) == 3 else 0] for shapes in place.inputs if len(shapes) > 1}
     samples = prod(place.resolution)
     if counted != {samples}:
-        seen = " and ".join(map(str, sorted(counted))) or "unknown"
+        numbers = " and ".join(map(str, sorted(counted))) or "unknown"
         return left(
-            f"softmax attention counts tokens, {seen} of them in training, which are not the {samples} samples of the "
-            "grid; which measure they carry is not clear"
+            f"softmax attention counts tokens, {numbers} of them in training, which are not the {samples} samples of "
+            "the grid; which measure they carry is not clear"
         )
     if not place.moves:
         return unchanged(INTEGRAL)
     change_class(module, AnchoredMultiheadAttention)
     module.measure = Anchored(place.resolution, place.placements)
-    module.register_forward_pre_hook(called)
+    module.register_forward_pre_hook(_make_visible)
     return anchored(module, "counting → anchored: log(n₀ w) is added to the logits of each key")
 
 

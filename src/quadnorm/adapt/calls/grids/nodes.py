@@ -74,7 +74,7 @@ def interpolation(at: np.ndarray, m: int, wraps: bool) -> Tensor:
 
 @lru_cache(maxsize=512)
 def _selection(placement: str, old: PaddedGridAxis, new: PaddedGridAxis) -> Tensor | None:
-    """The old sample that each new sample is, or None if some new sample lies between."""
+    """The index of the old sample at the place of each new sample; None if some new sample lies between."""
     a, b = among(placement, old.samples, placement, new.samples, np.arange(new.length) - new.origin)
     whole = a // b + old.origin
     same = (a % b == 0) & (whole >= 0) & (whole < old.length)
@@ -121,11 +121,11 @@ class Nodes:
 
     def carry(self, t: Tensor, dim: int, form: Form, *, wrap: bool = True) -> Tensor:
         """Axis ``dim`` of t from the training grid's samples to the new grid's."""
-        return self._taken(t, dim, form, self._native_axes(form), self._new_axes(form), wrap)
+        return self._resampled(t, dim, form, self._native_axes(form), self._new_axes(form), wrap)
 
     def restrict(self, t: Tensor, dim: int, form: Form, *, wrap: bool = True) -> Tensor:
         """Axis ``dim`` of t from the new grid's samples to the training grid's."""
-        return self._taken(t, dim, form, self._new_axes(form), self._native_axes(form), wrap)
+        return self._resampled(t, dim, form, self._new_axes(form), self._native_axes(form), wrap)
 
     def carried(self, t: Tensor, forms: Forms, *, wrap: bool = True) -> Tensor:
         """Every axis on the grid from the training grid's samples to the new grid's."""
@@ -154,7 +154,7 @@ class Nodes:
         pairs = zip(form.axes, form.extra, strict=True)
         return [PaddedGridAxis(self.shape[k], self.extra(k, e), self.origin(k, e)) for k, e in pairs]
 
-    def _taken(
+    def _resampled(
         self, t: Tensor, dim: int, form: Form, old: list[PaddedGridAxis], new: list[PaddedGridAxis], wrap: bool
     ) -> Tensor:
         if old == new:

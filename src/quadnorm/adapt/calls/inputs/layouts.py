@@ -19,14 +19,14 @@ Dims = tuple[int, ...]
 
 
 def check_layout(layout: str) -> None:
-    """Raise for a layout that is none."""
+    """Raise for an unknown layout."""
     if layout not in LAYOUTS:
         raise ValueError(unknown("layout", layout, LAYOUTS))
 
 
 def spatial_dims(x: Tensor, d: int, layout: str) -> tuple[int, ...] | None:
-    """The axes of a field with d grid axes: (B, C, *spatial), (B, *spatial, C) or tokens (B, N, C); None if it is
-    none."""
+    """The spatial axes of a field (B, C, *spatial), (B, *spatial, C) or (B, N, C) with d grid axes; None for other
+    tensors."""
     if layout == "tokens":
         return (1,) if x.ndim == 3 else None
     if x.ndim != d + 2:
@@ -35,7 +35,7 @@ def spatial_dims(x: Tensor, d: int, layout: str) -> tuple[int, ...] | None:
 
 
 def grid_of_inputs(args: Any, kwargs: Any, d: int, layout: str, grid: Shape | None) -> Shape:
-    """The grid of the first field among the arguments; ``grid`` says it where samples come in a row."""
+    """The grid of the first field among the arguments; where samples come in a row, ``grid`` must say it."""
     for x in tensors((args, kwargs)):
         dims = spatial_dims(x, d, layout)
         if dims is None:
@@ -67,7 +67,7 @@ def map_fields(value: Any, grid: Shape, layout: str, change: Callable[[Tensor, D
     """
     d = len(grid)
 
-    def one(x: Tensor) -> Tensor:
+    def change_field(x: Tensor) -> Tensor:
         dims = spatial_dims(x, d, layout)
         if dims is None and d > 1 and layout != "tokens" and x.ndim in (d, d + 1) and tuple(x.shape[-d:]) == grid:
             return change(x, tuple(range(x.ndim - d, x.ndim)))  # one field for all, or without channels
@@ -79,7 +79,7 @@ def map_fields(value: Any, grid: Shape, layout: str, change: Callable[[Tensor, D
             return change(torch.unflatten(x, 1, grid), tuple(range(1, d + 1))).flatten(1, d)
         return change(x, dims) if tuple(x.shape[k] for k in dims) == grid else x
 
-    return mapped(one, value)
+    return mapped(change_field, value)
 
 
 def regridded(value: Any, old: Shape, new: Shape, placements: tuple[str, ...], layout: str, method: str) -> Any:

@@ -1,0 +1,135 @@
+"""The data of an audit: the same fields at several resolutions, and which two of them are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from torch import Tensor
+
+from quadnorm.adapt.auditing.layout import channels_first, layout_of_inputs
+from quadnorm.adapt.report import size_text
+from quadnorm.measures.base import Shape
+
+Resolution = int | tuple[int, ...]
+MakeInput = Callable[[Any], "Tensor | tuple[Tensor, Tensor]"]
+
+
+@dataclass(frozen=True)
+class AuditData:
+    """Inputs (B, C, *spatial) and targets, if there are any, by resolution; the training resolution comes first."""
+
+    inputs: dict[Resolution, Tensor]
+    targets: dict[Resolution, Tensor]
+    channels_last: bool  # whether the model takes (B, *spatial, C)
+
+    @property
+    def fields(self) -> list[Tensor]:
+        """The inputs in order."""
+        return list(self.inputs.values())
+
+    @property
+    def grids(self) -> list[Shape]:
+        """Samples per axis of each input."""
+        return [tuple(x.shape[2:]) for x in self.fields]
+
+    @property
+    def labels(self) -> list[str]:
+        """The resolutions as text."""
+        return [str(n) if isinstance(n, int) else size_text(n) for n in self.inputs]
+
+    @property
+    def compared(self) -> int:
+        """The index of the resolution that is compared with the training resolution."""
+        return self.grids.index(compared_with(self.grids[0], self.grids))
+
+    @property
+    def native(self) -> Tensor:
+        """The input at the training resolution."""
+        return self.fields[0]
+
+    @property
+    def other(self) -> Tensor:
+        """The input at the resolution that is compared with it."""
+        return self.fields[self.compared]
+
+    @property
+    def coarse_and_fine(self) -> tuple[Tensor, Tensor]:
+        """The two, the one with fewer samples first."""
+        finer = prod(self.other.shape[2:]) > prod(self.native.shape[2:])
+        return (self.native, self.other) if finer else (self.other, self.native)
+
+    @property
+    def other_target(self) -> Tensor | None:
+        """The target at the resolution that is compared; None if there are none."""
+        return list(self.targets.values())[self.compared] if self.targets else None
+
+
+def read_data(make_input: MakeInput, resolutions: Sequence[Resolution]) -> AuditData:
+    """Make the inputs at all resolutions, and refuse those that cannot be compared."""
+    inputs, targets = _made(make_input, resolutions)
+    last = layout_of_inputs([tuple(x.shape) for x in inputs.values()]) == "last"
+    if last:
+        inputs, targets = ({n: channels_first(t) for n, t in fields.items()} for fields in (inputs, targets))
+    _check_grids(inputs, resolutions)
+    return AuditData(inputs, targets, last)
+
+
+def compared_with(native: Shape, grids: Sequence[Shape]) -> Shape:
+    """The grid whose run is compared with the training grid's: the finest, or the coarsest where none is finer.
+
+    >>> compared_with((33,), [(33,), (65,), (17,)]), compared_with((65,), [(65,), (33,), (17,)])
+    ((65,), (17,))
+    """
+    others = [g for g in grids if g != native]
+    finest = max(others, key=prod)
+    return finest if prod(finest) > prod(native) else min(others, key=prod)
+
+
+def _made(
+    make_input: MakeInput, resolutions: Sequence[Resolution]
+) -> tuple[dict[Resolution, Tensor], dict[Resolution, Tensor]]:
+    if len(resolutions) < 2:
+        raise ValueError(f"an audit needs the training resolution and at least one other, got {resolutions!r}")
+    inputs: dict[Resolution, Tensor] = {}
+    targets: dict[Resolution, Tensor] = {}
+    for n in resolutions:
+        sample = make_input(n)
+        x, y = sample if isinstance(sample, tuple) else (sample, None)
+        if not isinstance(x, Tensor) or x.ndim < 3:
+            what = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+            raise ValueError(f"make_input({n!r}) must give a tensor (B, C, *spatial) or a pair of them, got {what}")
+        inputs[n] = x
+        if y is not None:
+            targets[n] = y
+    if len({x.ndim for x in inputs.values()}) > 1:
+        shapes = " and ".join(str(tuple(x.shape)) for x in inputs.values())
+        raise ValueError(f"make_input gave different numbers of axes at different resolutions: {shapes}")
+    return inputs, targets
+
+
+def _check_grids(inputs: dict[Resolution, Tensor], resolutions: Sequence[Resolution]) -> None:
+    """Refuse inputs (B, C, *spatial) that are not the same fields on different grids."""
+    shapes = {tuple(x.shape[2:]) for x in inputs.values()}
+    if len(shapes) != len(inputs):
+        raise ValueError(f"make_input gave the same grid for different resolutions: {sorted(shapes)}")
+    in_a_row = [n for n in resolutions if inputs[n].ndim == 3 and inputs[n].shape[2] == _all_samples(n) > 1]
+    if in_a_row:
+        n = in_a_row[0]
+        raise ValueError(
+            f"make_input({n!r}) gave {_all_samples(n)} samples in a row, which do not say how they make a grid; "
+            "wrap the model in a module that takes (B, C, *spatial) and puts the samples in a row itself"
+        )
+    if len({x.shape[:2] for x in inputs.values()}) > 1:
+        shapes_given = " and ".join(str(tuple(x.shape)) for x in inputs.values())
+        raise ValueError(
+            "make_input gave different batches or channels at different resolutions; expected the same fields as "
+            f"(B, C, *spatial) or (B, *spatial, C), got {shapes_given}"
+        )
+
+
+def _all_samples(n: Resolution) -> int:
+    """How many samples a grid with n samples per axis has, if it has two axes or as many as n says."""
+    return n * n if isinstance(n, int) else prod(n) if len(n) > 1 else 0

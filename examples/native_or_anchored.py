@@ -2,7 +2,7 @@
 
 Five small problems with known answers, four on [0, 1] and one on scattered points of the unit square. A small model is
 trained on each at 33 samples (400 points) and tested on another grid in four ways: mean relative L² errors, %, over
-three seeds. One model is also asked at scattered points, where only two of the ways exist. For the model that was
+three seeds. One model is also evaluated at scattered points, where only two of the ways exist. For the model that was
 trained on points, "as trained" counts them and "anchored" gives it their control volumes; extension is for grids.
 
 ``python examples/native_or_anchored.py`` takes about three minutes on one core; needs ``pip install 'quadnorm[mesh]'``.
@@ -124,7 +124,7 @@ def on_grids(make: Callable[..., Fields], n: int, fine: bool, count: int, seed: 
 
 
 def at_points(make: Callable[..., Fields], count: int, seed: int = 0) -> list[float]:
-    """The model of a grid asked at 1000 random points, at which the input is known too: native and extended only."""
+    """The model of a grid at 1000 random points, at which the input is known too: native and extended only."""
     from scipy.interpolate import CubicSpline
 
     model = trained(make, count, seed)
@@ -170,7 +170,7 @@ CASES: dict[str, Callable[[int, int], list[float]]] = {
     "fine-scale input (257)": lambda count, seed: on_grids(texture, 257, True, count, seed),
     "jumps in the input, grid not nested (100)": lambda count, seed: on_grids(steps, 100, False, count, seed),
     "kinks in the output (257)": lambda count, seed: on_grids(kinks, 257, False, count, seed),
-    "the same, asked at 1000 scattered points": lambda count, seed: at_points(kinks, count, seed),
+    "the same, evaluated at 1000 scattered points": lambda count, seed: at_points(kinks, count, seed),
     "trained on scattered points (400 → 3000)": lambda count, seed: on_meshes(count // 2, seed),
 }
 

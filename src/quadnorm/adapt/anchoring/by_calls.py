@@ -18,7 +18,7 @@ from quadnorm.adapt.calls.following.steps import Step
 from quadnorm.adapt.calls.grids.forms import moving
 from quadnorm.adapt.calls.inputs.probes import Probe
 from quadnorm.adapt.calls.planning.plan import Call, CallPlan
-from quadnorm.adapt.calls.watching.live import is_function
+from quadnorm.adapt.calls.watching.patches import is_function
 from quadnorm.adapt.calls.watching.quiet import leaving_no_trace
 from quadnorm.adapt.extending.families.products import only_pairs_samples
 from quadnorm.adapt.extending.report import OUT_OF_SIGHT, CallListing, action_and_reason, with_times

@@ -79,18 +79,18 @@ class Extended(nn.Module):
         shape = grid_of_inputs(args, kwargs, d, self.layout, grid)
         native = self._regridded((args, kwargs), shape, self.resolution)
 
-        def live(nodes: PointNodes) -> Any:
+        def at_points(nodes: PointNodes) -> Any:
             return arranged((args, kwargs), shape, nodes, self.layout, values, len(places))
 
-        return self.evaluated(native, places, live)
+        return self.evaluated(native, places, at_points)
 
-    def evaluated(self, native: Any, places: np.ndarray, live: Callable[[PointNodes], Any]) -> Any:
-        """The output at places (P, d) for arguments on the training grid; ``live`` gives those at the places."""
+    def evaluated(self, native: Any, places: np.ndarray, at_points: Callable[[PointNodes], Any]) -> Any:
+        """The output at places (P, d); ``native``: the arguments on the training grid, ``at_points``: at the places."""
         plan, tape = self._recorded(native, every=True)
         filled = arrangement(len(places), self.resolution)
         more = np.repeat(places[-1:], prod(filled) - len(places), 0)
         nodes = PointNodes(plan.native, filled, plan.placements, plan.origins, points=np.concatenate([places, more]))
-        y = self._replayed(Replay(plan, nodes, tape), live(nodes))
+        y = self._replayed(Replay(plan, nodes, tape), at_points(nodes))
         forms = iter(plan.outputs)
         return mapped(lambda t: in_a_row(t, next(forms), nodes, len(places)), y)
 
@@ -105,7 +105,7 @@ class Extended(nn.Module):
         return record.plan, record.tape
 
     def _replayed(self, replay: Replay, arguments: Any) -> Any:
-        """The run elsewhere. In training, buffers such as running statistics are the native run's."""
+        """The run on the new grid; in training, buffers such as running statistics stay those of the native run."""
         kept = [(b, b.detach().clone()) for b in self.model.buffers()] if self.model.training else []
         y = run_under(self.model, replay, *arguments)
         for b, before in kept:
@@ -120,8 +120,7 @@ class Extended(nn.Module):
         return ExtendedOnShards
 
     def plan(self, args: tuple[Any, ...], kwargs: dict[str, Any], again: bool = False) -> CallPlan:
-        """The calls of the model, from runs on grids around the training grid; made once for each kind of input, or
-        ``again``."""
+        """The calls of the model; found out once for each kind of input, or ``again``."""
         key = input_kind(self.model, args, kwargs)
         if again or key not in self._plans:
 

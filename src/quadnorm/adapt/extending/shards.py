@@ -17,7 +17,7 @@ from torch import Tensor
 from quadnorm.adapt.calls.inputs.layouts import Dims, grid_of_inputs, map_fields
 from quadnorm.adapt.calls.trees import mapped
 from quadnorm.adapt.extending.extended import Extended
-from quadnorm.adapt.extending.points.arrangement import placed
+from quadnorm.adapt.extending.points.arrangement import arranged_shard
 from quadnorm.adapt.extending.points.nodes import PointNodes
 from quadnorm.carry.grids import carry
 from quadnorm.measures._cache import TensorCache
@@ -50,10 +50,10 @@ class ExtendedOnShards(Extended):
         if not len(places):  # this rank takes part in the sums all the same
             places = np.zeros((1, len(axes)))
 
-        def live(nodes: PointNodes) -> Any:
-            return placed((args, kwargs), local, nodes, self.layout)
+        def at_points(nodes: PointNodes) -> Any:
+            return arranged_shard((args, kwargs), local, nodes, self.layout)
 
-        y = self.evaluated(native, places, live)
+        y = self.evaluated(native, places, at_points)
         first = 2 if self.layout == "first" else 1
 
         def shaped(t: Tensor) -> Tensor:

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
-import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode, _get_current_function_mode
-from torch.utils import checkpoint
+from torch.overrides import TorchFunctionMode
 
 from quadnorm.adapt.calls.functions.names import canonical, writes
 from quadnorm.adapt.calls.trees import tensors
-from quadnorm.adapt.calls.watching.transforms import see_transforms
-
-_TAG = "_quadnorm_live"
-_LOCK = threading.Lock()
-_ACTIVE = threading.local()
-_USERS = 0
+from quadnorm.adapt.calls.watching import patches
+from quadnorm.adapt.calls.watching.patches import LIVE
 
 
 class Live(TorchFunctionMode):
@@ -33,19 +25,19 @@ class Live(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.token = object()
-        self.count = 0
-        self.paused = 0
+        self.token = object()  # of this run, by which its live tensors are known
+        self.count = 0  # planned calls so far
+        self.paused = 0  # opaque modules that are running
 
     def mark(self, value: Any) -> Any:
         """Declare every tensor in a result or an input live."""
         for t in tensors(value):
-            setattr(t, _TAG, self.token)
+            setattr(t, LIVE, self.token)
         return value
 
     def is_live(self, t: Tensor) -> bool:
         """Whether the tensor was derived from the input in this run."""
-        return getattr(t, _TAG, None) is self.token
+        return getattr(t, LIVE, None) is self.token
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -74,87 +66,27 @@ class Live(TorchFunctionMode):
         """Called after a module that counts as one call."""
 
     def __enter__(self) -> Any:
-        _see_functions(+1)
-        _ACTIVE.modes = [*getattr(_ACTIVE, "modes", []), self]
+        patches.enter(self)
         return super().__enter__()  # type: ignore[no-untyped-call]
 
     def __exit__(self, *exc: Any) -> Any:
-        _ACTIVE.modes = _ACTIVE.modes[:-1]
-        _see_functions(-1)
+        patches.leave()
         return super().__exit__(*exc)  # type: ignore[no-untyped-call]
 
 
 def _passes_on(func: Any) -> bool:
-    """Whether a function only waits for a gradient to come by: module hooks and wrappers of ``torch.distributed``
-    put such a thing before and after modules, and may be there in one run and not in another."""
+    """Whether a function only waits for a gradient to come by.
+
+    Module hooks and wrappers of ``torch.distributed`` put such functions before and after modules, in one run and not
+    in another.
+    """
     module = getattr(func, "__module__", None) or ""
     return module.startswith("torch.distributed.") or getattr(func, "__name__", "") == "BackwardHookFunction"
 
 
-_ORIGINAL = torch.autograd.Function.__dict__["apply"]
-
-
-@lru_cache(maxsize=1024)
-def _applied(cls: Any) -> Any:
-    def apply(*args: Any, **kwargs: Any) -> Any:
-        return _ORIGINAL.__get__(None, cls)(*args, **kwargs)
-
-    apply.__name__, apply.__module__, apply.__qualname__ = cls.__name__, cls.__module__, cls.__qualname__
-    apply.is_function = True  # type: ignore[attr-defined]
-    return apply
-
-
-def is_function(func: Any) -> bool:
-    """Whether a call is a model's own ``autograd.Function``, or a checkpoint that is one: its inside cannot be seen."""
-    return getattr(func, "is_function", False) and not func.__module__.startswith("quadnorm.")
-
-
-def _seen_apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """``Function.apply`` as one call, not as the calls inside its forward, whose derivative it brings itself."""
-    modes = getattr(_ACTIVE, "modes", ())
-    current: Any = _get_current_function_mode
-    if not modes or not torch._C._is_torch_function_mode_enabled() or current() is not modes[-1]:
-        return _applied(cls)(*args, **kwargs)
-    with torch._C.DisableTorchFunction():
-        return modes[-1].__torch_function__(_applied(cls), (), args, kwargs)
-
-
-def _through_transform(before: Tensor, after: Any) -> None:
-    """A transform such as ``vmap`` gives a tensor another object: it is live if the old one is."""
-    tag = getattr(before, _TAG, None)
-    modes = getattr(_ACTIVE, "modes", ())
-    if tag is not None and modes:
-        for t in tensors(after):
-            setattr(t, _TAG, tag)
-
-
-_CHECKPOINT: Any = getattr(checkpoint, "_checkpoint_without_reentrant_generator", None)
-
-
-def _seen_checkpoint(*args: Any, **kwargs: Any) -> Any:
-    """Nothing around a checkpointed call: its recomputation would run without the mode, and compute something else."""
-    return iter([None]) if getattr(_ACTIVE, "modes", ()) else _CHECKPOINT(*args, **kwargs)
-
-
-def _see_functions(step: int) -> None:
-    global _USERS
-    with _LOCK:
-        _USERS += step
-        if step > 0 and _USERS == 1:
-            torch.autograd.Function.apply = classmethod(_seen_apply)  # type: ignore[method-assign,assignment]
-            see_transforms(_through_transform)
-            if _CHECKPOINT is not None:
-                checkpoint._checkpoint_without_reentrant_generator = _seen_checkpoint
-        elif _USERS == 0:
-            torch.autograd.Function.apply = _ORIGINAL  # type: ignore[method-assign]
-            see_transforms(None)
-            if _CHECKPOINT is not None:
-                checkpoint._checkpoint_without_reentrant_generator = _CHECKPOINT
-
-
 @contextmanager
 def opaque_modules(model: nn.Module, names: frozenset[str], mode: Live) -> Iterator[None]:
-    """Let modules count as one call each: what they do inside is theirs."""
+    """Let the named modules count as one call each, whatever they do inside."""
     handles = []
     for name in names:
         module = model.get_submodule(name)

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from quadnorm.adapt.calls.trees import Arguments
+
 
 @contextmanager
 def advice_on_gradients() -> Iterator[None]:
@@ -38,7 +40,7 @@ def leaving_no_trace(model: nn.Module, gradients: bool = False) -> Iterator[None
                 b.data.copy_(before)  # not a change that autograd should see
 
 
-def trial_output(model: nn.Module, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
+def trial_output(model: nn.Module, arguments: Arguments) -> Any:
     """The model's output for (args, kwargs), from a run that leaves no trace."""
     with leaving_no_trace(model), uncompiled():
         return model(*arguments[0], **arguments[1])
@@ -56,8 +58,10 @@ def uncompiled() -> Iterator[None]:
 
 @contextmanager
 def without_fast_paths() -> Iterator[None]:
-    """PyTorch's attention layers call one fused kernel in inference, and compiled parts of a model their own: these
-    show nothing of what they do."""
+    """Keep PyTorch's attention layers from their fused kernel, and compiled parts of a model from their compiled code.
+
+    Neither would show its calls.
+    """
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:

@@ -1,4 +1,4 @@
-"""Calls inside ``torch.func`` transforms: ``vmap`` hides an axis, ``grad`` wraps tensors; what is live stays live."""
+"""``torch.func`` transforms: ``vmap`` hides an axis of a tensor, ``grad`` wraps it; what they do is made visible."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _WRAPPERS = {
 _ORIGINALS: dict[tuple[str, str], Any] = {}
 
 
-def see_transforms(passed: Callable[[Tensor, Any], None] | None) -> None:
-    """Have ``passed(before, after)`` called whenever a transform wraps or unwraps a tensor; None ends that.
+def see_transforms(on_wrap: Callable[[Tensor, Any], None] | None) -> None:
+    """Have ``on_wrap(before, after)`` called whenever a transform wraps or unwraps a tensor; None ends that.
 
-    A PyTorch without one of these functions, which are its own affair, has transforms that are not seen through.
+    The functions are private to PyTorch: a version without one of them has transforms that are not seen through.
     """
     for path, names in _WRAPPERS.items():
         module = importlib.import_module(path)
         for name in names:
             original = _ORIGINALS.setdefault((path, name), getattr(module, name, None))
             if original is not None:
-                setattr(module, name, original if passed is None else _seen(original, passed))
+                setattr(module, name, original if on_wrap is None else _reporting(original, on_wrap))
 
 
-def _seen(original: Any, passed: Callable[[Tensor, Any], None]) -> Any:
+def _reporting(original: Any, on_wrap: Callable[[Tensor, Any], None]) -> Any:
     def wrapper(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(tensor, *args, **kwargs)
         if isinstance(tensor, Tensor):
-            passed(tensor, result)
+            on_wrap(tensor, result)
         return result
 
     return wrapper

@@ -15,17 +15,18 @@ from quadnorm.measures.base import Shape
 
 
 def arranged(value: Any, old: Shape, nodes: PointNodes, layout: str, values: Tensor | None, count: int) -> Any:
-    """Every field on the grid ``old`` among the arguments, at the points, in their arrangement; ``values`` at the first
-    ``count`` points, which are the caller's, take the first field's place."""
+    """Every field on the grid ``old`` among the arguments, interpolated to the points and arranged as a grid.
+
+    ``values`` at the first ``count`` points, which are the caller's, take the first field's place.
+    """
     rows = nodes.rows(old)
     given = [] if values is None else [values]
 
     def change(x: Tensor, dims: Dims) -> Tensor:
-        y = (
-            _filled_up(given.pop(), x, dims, count, len(nodes.points))
-            if given
-            else values_at_points(x, list(dims), rows)
-        )
+        if given:
+            y = _filled_up(given.pop(), x, dims, count, len(nodes.points))
+        else:
+            y = values_at_points(x, list(dims), rows)
         return torch.unflatten(y, dims[0], nodes.shape)
 
     result = map_fields(value, old, layout, change)
@@ -34,8 +35,8 @@ def arranged(value: Any, old: Shape, nodes: PointNodes, layout: str, values: Ten
     return result
 
 
-def placed(value: Any, local: Shape, nodes: PointNodes, layout: str) -> Any:
-    """Every field whose samples ``local`` are the first of the points, in the points' arrangement."""
+def arranged_shard(value: Any, local: Shape, nodes: PointNodes, layout: str) -> Any:
+    """Every field among the arguments whose ``local`` samples are the first of the points, arranged as a grid."""
 
     def change(x: Tensor, dims: Dims) -> Tensor:
         flat = x.flatten(dims[0], dims[-1])
@@ -62,7 +63,7 @@ def _filled_up(values: Tensor, x: Tensor, dims: Dims, count: int, length: int) -
 
 
 def in_a_row(t: Tensor, forms: Forms, nodes: PointNodes, count: int) -> Tensor:
-    """An output in the points' arrangement, with one axis of ``count`` points; one without samples as it is."""
+    """An output that is arranged as a grid, with one axis of ``count`` points; one without samples as it is."""
     dims = [k for k, f in enumerate(forms) if f.on_grid]
     if not dims:
         return t

@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from quadnorm._suggest import unknown
-from quadnorm.problems.files.arrays import read_npy, read_npz, read_pt
-from quadnorm.problems.files.datasets import read_hdf5
-from quadnorm.problems.files.hdf5 import opened
-from quadnorm.problems.files.mat import read_mat
+from quadnorm.problems.files.formats.arrays import read_npy, read_npz, read_pt
+from quadnorm.problems.files.formats.datasets import read_hdf5
+from quadnorm.problems.files.formats.hdf5 import opened
+from quadnorm.problems.files.formats.mat import read_mat
+from quadnorm.problems.files.formats.netcdf3 import MAGIC, read_netcdf3
+from quadnorm.problems.files.formats.official import data_folder, official_file
+from quadnorm.problems.files.formats.pdebench import read_pdebench
+from quadnorm.problems.files.formats.well import read_well
 from quadnorm.problems.files.model import Field, FieldFile
-from quadnorm.problems.files.netcdf3 import MAGIC, read_netcdf3
-from quadnorm.problems.files.nodes import PLACEMENTS
-from quadnorm.problems.files.official import data_folder, official_file
-from quadnorm.problems.files.pdebench import read_pdebench
-from quadnorm.problems.files.well import read_well
+from quadnorm.problems.files.nodes.placements import PLACEMENTS
 
 __all__ = [
     "PLACEMENTS",

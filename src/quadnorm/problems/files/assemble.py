@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from quadnorm.problems.files.axis import Axis
-from quadnorm.problems.files.coordinates import FileCoordinates
+from quadnorm.problems.files.axes.coordinates import FileCoordinates
 from quadnorm.problems.files.model import SPACE, Field, FieldFile
-from quadnorm.problems.files.nodes import PLACEMENTS, Domain, checked
+from quadnorm.problems.files.nodes.placements import PLACEMENTS, Domain, checked
+from quadnorm.problems.files.nodes.settle import Axis
 
 
 @dataclass(frozen=True)

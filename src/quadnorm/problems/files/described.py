@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from quadnorm.problems.files.assemble import Asked, assemble
-from quadnorm.problems.files.auxiliary import with_auxiliary
-from quadnorm.problems.files.coordinates import coordinates_in, read_checked
-from quadnorm.problems.files.dimensions import Dimensions
+from quadnorm.problems.files.axes.auxiliary import with_auxiliary
+from quadnorm.problems.files.axes.coordinates import coordinates_in, read_checked
+from quadnorm.problems.files.axes.dimensions import Dimensions
+from quadnorm.problems.files.axes.names import kind_of
+from quadnorm.problems.files.axes.request import Item, Load, Request
 from quadnorm.problems.files.fields import as_fields
 from quadnorm.problems.files.model import FieldFile
-from quadnorm.problems.files.names import kind_of
 from quadnorm.problems.files.packing import unpacked
-from quadnorm.problems.files.request import Item, Load, Request
 
 _OTHERS = ("bounds", "climatology", "coordinates")  # attributes that name arrays which are no fields
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from quadnorm.problems.files.axes import name_axes
-from quadnorm.problems.files.coordinates import FileCoordinates
-from quadnorm.problems.files.dimensions import check_letters
-from quadnorm.problems.files.dimensions import listed as named
+from quadnorm.problems.files.axes.coordinates import FileCoordinates
+from quadnorm.problems.files.axes.dimensions import check_letters
+from quadnorm.problems.files.axes.dimensions import listed as named
+from quadnorm.problems.files.axes.request import Item, Request, choose
+from quadnorm.problems.files.axes.shared_nodes import nodes_of
+from quadnorm.problems.files.axes.unnamed import name_axes
 from quadnorm.problems.files.model import SPACE, Field
-from quadnorm.problems.files.request import Item, Request, choose
-from quadnorm.problems.files.shared_nodes import nodes_of
 
 
 def as_fields(

@@ -12,9 +12,9 @@ import numpy as np
 from quadnorm._text import html_table
 from quadnorm.measures.placement import PLACEMENTS
 from quadnorm.problems.files import Field, FieldFile, read_fields, takes
+from quadnorm.problems.files.axes.request import AXES
 from quadnorm.problems.files.model import SPACE
-from quadnorm.problems.files.request import AXES
-from quadnorm.problems.files.uneven import ADVICE, uneven
+from quadnorm.problems.files.nodes.uneven import ADVICE, uneven
 
 SOME = 64  # samples that the ranges are taken from
 

@@ -12,7 +12,7 @@ from quadnorm.carry.gridcheck import GridCheck, check_grid
 from quadnorm.measures import PLACEMENTS
 from quadnorm.measures.placement import Placements
 from quadnorm.problems.base import Array
-from quadnorm.problems.files.uneven import ADVICE, uneven
+from quadnorm.problems.files.nodes.uneven import ADVICE, uneven
 from quadnorm.problems.stored.source import Source
 
 SETS = ("train", "val", "test")

@@ -12,7 +12,7 @@ import numpy as np
 from quadnorm._suggest import unknown
 from quadnorm.measures.placement import PLACEMENTS, Placements
 from quadnorm.problems.files import takes
-from quadnorm.problems.files.request import AXES, CHANNELS, spatial_axes
+from quadnorm.problems.files.axes.request import AXES, CHANNELS, spatial_axes
 
 Axes = int | str | Mapping[str, str]
 

@@ -1,6 +1,6 @@
 """Dimensions that a file names, such as netCDF's (time, lat, lon): which axis of an array is which, and its nodes.
 
-Names and attributes say what an axis is (:mod:`quadnorm.problems.files.names`); an axis whose name says nothing is
+Names and attributes say what an axis is (:mod:`quadnorm.problems.files.axes.names`); an axis whose name says nothing is
 read as in arrays without names: samples first, then channels, then space.
 """
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from quadnorm.problems.files.axes.names import FLAT, UPRIGHT
 from quadnorm.problems.files.model import SPACE
-from quadnorm.problems.files.names import FLAT, UPRIGHT
 
 _EARTH = ("z", "vertical", "latitude", "longitude")  # as such files store them, so that (lat, lon) stays (lat, lon)
 _PLAIN = ("x", "y", "z", "vertical")

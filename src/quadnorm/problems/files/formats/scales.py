@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from quadnorm.problems.files.coordinates import axis_of, line_of
-from quadnorm.problems.files.dimensions import Dimension, Dimensions
-from quadnorm.problems.files.hdf5 import attributes
-from quadnorm.problems.files.names import kind_of
+from quadnorm.problems.files.axes.coordinates import axis_of, line_of
+from quadnorm.problems.files.axes.dimensions import Dimension, Dimensions
+from quadnorm.problems.files.axes.names import kind_of
+from quadnorm.problems.files.formats.hdf5 import attributes
 from quadnorm.problems.files.packing import unpacked
 
 _MOST = 2**24  # nodes of an axis

@@ -14,10 +14,10 @@ import torch
 
 from quadnorm._memory import require
 from quadnorm.problems.files.assemble import Asked, assemble
-from quadnorm.problems.files.coordinates import FileCoordinates, coordinates_in
+from quadnorm.problems.files.axes.coordinates import FileCoordinates, coordinates_in
+from quadnorm.problems.files.axes.request import Picker, Request, item
 from quadnorm.problems.files.fields import as_fields
 from quadnorm.problems.files.model import FieldFile
-from quadnorm.problems.files.request import Picker, Request, item
 
 _MOST_LEVELS = 16  # of containers in containers
 # torch's reader raises any of these for a damaged file

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from quadnorm.problems.files.assemble import Asked
+from quadnorm.problems.files.axes.dimensions import Dimension
+from quadnorm.problems.files.axes.request import Picker, Request
 from quadnorm.problems.files.described import Variable, read_described
-from quadnorm.problems.files.dimensions import Dimension
-from quadnorm.problems.files.hdf5 import attributes, datasets, loader, opened
+from quadnorm.problems.files.formats.hdf5 import attributes, datasets, loader, opened
+from quadnorm.problems.files.formats.scales import dimensions_of
 from quadnorm.problems.files.model import FieldFile
-from quadnorm.problems.files.request import Picker, Request
-from quadnorm.problems.files.scales import dimensions_of
 
 
 def read_hdf5(
@@ -35,8 +35,8 @@ def read_hdf5(
         dim: number of spatial axes, if ``axes`` does not say it.
         channels: ``first``, ``last``, or ``auto``: first, unless the file shows that they are last.
         placement: where the nodes lie, one word or one for each axis. Not needed if the file has an attribute
-            ``placement``, or coordinates (:mod:`quadnorm.problems.files.coordinates`, or those of its dimensions) that
-            fit one placement only.
+            ``placement``, or coordinates (:mod:`quadnorm.problems.files.axes.coordinates`, or those of its dimensions)
+            that fit one placement only.
         domain: (lo, hi), or one pair for each axis.
         ignore_coordinates: True if the file's coordinates are wrong; they are then built from placement and domain.
     """

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from quadnorm._suggest import unknown
-from quadnorm.problems.files.dimensions import Dimensions, ways
+from quadnorm.problems.files.axes.dimensions import Dimensions, ways
 from quadnorm.problems.files.model import SPACE
 
 CHANNELS = ("auto", "first", "last")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from quadnorm.problems.files.coordinates import not_straight
-from quadnorm.problems.files.dimensions import Dimension, Dimensions
+from quadnorm.problems.files.axes.coordinates import not_straight
+from quadnorm.problems.files.axes.dimensions import Dimension, Dimensions
+from quadnorm.problems.files.axes.names import SPATIAL
 from quadnorm.problems.files.model import SPACE
-from quadnorm.problems.files.names import SPATIAL
 
 
 @dataclass(frozen=True)

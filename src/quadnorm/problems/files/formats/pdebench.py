@@ -19,10 +19,10 @@ import numpy as np
 
 from quadnorm._memory import require
 from quadnorm.problems.files.assemble import Asked, assemble
-from quadnorm.problems.files.coordinates import FileCoordinates
-from quadnorm.problems.files.hdf5 import attributes, coordinate, datasets, loader, opened
+from quadnorm.problems.files.axes.coordinates import FileCoordinates
+from quadnorm.problems.files.axes.request import Picker, choose
+from quadnorm.problems.files.formats.hdf5 import attributes, coordinate, datasets, loader, opened
 from quadnorm.problems.files.model import SPACE, Field, FieldFile
-from quadnorm.problems.files.request import Picker, choose
 
 _FLOW = {"velocity": "ntxyc", "particles": "ntxyc", "force": "nxyc"}
 

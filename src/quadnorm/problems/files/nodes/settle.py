@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from quadnorm.problems.files.geographic import LATITUDE, LONGITUDE, gaussian, on_earth, unwrapped, whole_circle
-from quadnorm.problems.files.nodes import Domain, likely, nodes, readings, spacing, spans
+from quadnorm.problems.files.nodes.geographic import LATITUDE, LONGITUDE, gaussian, on_earth, unwrapped, whole_circle
+from quadnorm.problems.files.nodes.placements import Domain, likely, nodes, readings, spacing, spans
 
 _ANY_PLACEMENT = "placement= ('endpoint', 'cell', 'periodic', 'left', 'interior')"
 

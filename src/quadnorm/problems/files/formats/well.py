@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from quadnorm.problems.files.assemble import Asked, assemble
-from quadnorm.problems.files.coordinates import FileCoordinates
-from quadnorm.problems.files.hdf5 import attributes, coordinate, loader, opened, units
+from quadnorm.problems.files.axes.coordinates import FileCoordinates
+from quadnorm.problems.files.axes.request import Picker, choose
+from quadnorm.problems.files.formats.hdf5 import attributes, coordinate, loader, opened, units
 from quadnorm.problems.files.model import SPACE, Field, FieldFile
-from quadnorm.problems.files.request import Picker, choose
 
 _GROUPS = {"t0_fields": "", "t1_fields": "c", "t2_fields": "cd"}
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+from quadnorm.problems.files.axes.names import at_top, kind_of, letter_of
 from quadnorm.problems.files.model import SPACE
-from quadnorm.problems.files.names import at_top, kind_of, letter_of
 
 Shape = tuple[int, ...]
 _MOST = 2**24  # numbers of an array of coordinates

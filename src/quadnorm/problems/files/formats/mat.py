@@ -17,11 +17,11 @@ import numpy as np
 
 from quadnorm._memory import require
 from quadnorm.problems.files.assemble import Asked, assemble
-from quadnorm.problems.files.coordinates import coordinates_in
+from quadnorm.problems.files.axes.coordinates import coordinates_in
+from quadnorm.problems.files.axes.request import Item, Picker, Request
 from quadnorm.problems.files.fields import as_fields
-from quadnorm.problems.files.hdf5 import datasets, loader, opened
+from quadnorm.problems.files.formats.hdf5 import datasets, loader, opened
 from quadnorm.problems.files.model import FieldFile
-from quadnorm.problems.files.request import Item, Picker, Request
 
 MAT_NODES = "as in the Fourier neural operator's files with these arrays; say placement= if yours differ"
 _HDF5 = b"\x89HDF\r\n\x1a\n"

@@ -2,16 +2,16 @@
 
 Channels come first unless the file itself shows that they come last: another array or the coordinates of the same file
 fit one reading only. Where both readings fit and channels first is not the natural one, the caller is asked. Where the
-file names the dimensions, these decide (:mod:`quadnorm.problems.files.dimensions`).
+file names the dimensions, these decide (:mod:`quadnorm.problems.files.axes.dimensions`).
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from quadnorm.problems.files.coordinates import FileCoordinates
-from quadnorm.problems.files.dimensions import Dimensions, listed, ways
+from quadnorm.problems.files.axes.coordinates import FileCoordinates
+from quadnorm.problems.files.axes.dimensions import Dimensions, listed, ways
+from quadnorm.problems.files.axes.request import AXES, Request, Shape
 from quadnorm.problems.files.model import SPACE
-from quadnorm.problems.files.request import AXES, Request, Shape
 
 
 def name_axes(

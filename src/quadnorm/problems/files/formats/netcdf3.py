@@ -11,13 +11,13 @@ import numpy as np
 
 from quadnorm._memory import require
 from quadnorm.problems.files.assemble import Asked
+from quadnorm.problems.files.axes.dimensions import Dimension
+from quadnorm.problems.files.axes.names import kind_of
+from quadnorm.problems.files.axes.request import Picker, Request
 from quadnorm.problems.files.described import Variable, read_described
-from quadnorm.problems.files.dimensions import Dimension
-from quadnorm.problems.files.hdf5 import text
+from quadnorm.problems.files.formats.hdf5 import text
 from quadnorm.problems.files.model import FieldFile
-from quadnorm.problems.files.names import kind_of
 from quadnorm.problems.files.packing import unpacked
-from quadnorm.problems.files.request import Picker, Request
 
 MAGIC = b"CDF"
 

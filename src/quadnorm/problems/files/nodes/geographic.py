@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from quadnorm.problems.files.nodes import Domain, spacing, spans
+from quadnorm.problems.files.nodes.placements import Domain, spacing, spans
 
 LATITUDE, LONGITUDE = "latitude", "longitude"
 _CIRCLES = (360.0, 2 * np.pi)

@@ -19,6 +19,7 @@ from quadnorm.norms import (
     quad_norm,
     quad_norm_ragged,
 )
+from quadnorm.norms.kernels import core
 from tests.norms.reference import counting_weights, reference, trapezoid_weights
 
 
@@ -124,3 +125,19 @@ def test_weights_of_any_scale(kernel):
         rows, batch = x[0].T.contiguous(), torch.zeros(5, dtype=torch.int64)
         torch.testing.assert_close(quad_norm_ragged(rows, w * scale, batch), want[0].T)
     torch.testing.assert_close(QuadNorm(4, measure=Weights(w.double() * 1e38))(x), want)
+
+
+def test_fields_without_fill_values_are_not_swept_for_them(kernel, monkeypatch):
+    """Replacing fill values costs several sweeps, forward and backward; most masked fields hold none."""
+    swept = []
+    before = core.without_fill_values
+    monkeypatch.setattr(core, "without_fill_values", lambda x, w: swept.append(1) or before(x, w))
+    layer, x = QuadNorm(4), torch.randn(2, 4, 7, 6)
+    mask = torch.rand(2, 7, 6) > 0.3
+    mask[:, 0, 0], mask[:, 0, 1] = False, True
+    expected = layer(x, mask=mask)
+    assert not swept
+    for fill in (float("nan"), float("inf"), -1e20):
+        holes = torch.where(mask[:, None], x, fill)
+        torch.testing.assert_close(layer(holes, mask=mask)[:, :, 0, 1], expected[:, :, 0, 1])
+    assert len(swept) == (0 if kernel == "triton" else 3)  # that kernel reads fill values as 0 by itself

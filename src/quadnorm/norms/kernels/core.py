@@ -13,7 +13,7 @@ from torch.overrides import handle_torch_function, has_torch_function
 
 from quadnorm._tensors import is_plain, recorded_before_dispatch
 from quadnorm.norms.kernels import dispatch, formula
-from quadnorm.norms.kernels.inputs import Inputs, fill_values, without_fill_values
+from quadnorm.norms.kernels.inputs import Inputs, fill_values, has_no_fill_values, without_fill_values
 
 
 def normalize(
@@ -32,7 +32,9 @@ def normalize(
     """
     watched = has_torch_function((x, w))
     if holes and (watched or not is_plain(x, w, weight, bias) or not dispatch.triton_serves(x)):
-        x, holes = without_fill_values(x, w), False  # a sweep of its own, which only Triton's kernel saves
+        if watched or not has_no_fill_values(x):
+            x = without_fill_values(x, w)  # sweeps of its own, which only Triton's kernel saves
+        holes = False
     # One call to modes, as PyTorch's own norms are. A recorder must be seen here: modes see no other mode behind them.
     if watched and not recorded_before_dispatch():
         seen: Tensor = handle_torch_function(normalize, (x, w), x, w, weight, bias, groups, eps, centre)

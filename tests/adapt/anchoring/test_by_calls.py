@@ -130,3 +130,21 @@ def test_a_weight_of_the_grids_size_is_no_field():
     torch.manual_seed(0)
     report = qn.anchor(AsWideAsTheGrid(), (9, 9), example=torch.randn(1, 9, 9, 9), force=True).anchor_report
     assert [e.name for e in report if e.kind == "field"] == ["field"]
+
+
+def test_transforms_under_autocast():
+    class Waves(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.c, self.w = nn.Conv2d(1, 4, 1), nn.Parameter(torch.randn(4, 3, 3, dtype=torch.cfloat))
+
+        def forward(self, x):
+            spectrum = torch.fft.rfft2(self.c(x).float())
+            low = torch.zeros_like(spectrum)
+            low[..., :3, :3] = spectrum[..., :3, :3] * self.w
+            return torch.fft.irfft2(low, s=x.shape[-2:])
+
+    anchored = qn.anchor(Waves(), (9, 9))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = anchored(field(17, 17))
+    torch.testing.assert_close(y, anchored(field(17, 17)), rtol=5e-2, atol=5e-2)

@@ -1,10 +1,17 @@
-"""Points where a grid is expected: a message that says what to do, not a printed tensor."""
+"""What is said of a training grid."""
 
 import pytest
 import torch
 from torch import nn
 
 import quadnorm as qn
+from tests.adapt.calls.small import FINE, field
+
+
+def test_numpy_integers_are_resolutions():
+    np = pytest.importorskip("numpy")
+    model = nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(1, 4))
+    assert qn.anchor(model, (np.int64(9), np.int32(9)))(field(FINE)).shape == (1, 4, FINE, FINE)
 
 
 @pytest.mark.parametrize("way", [qn.anchor, qn.extend], ids=["anchor", "extend"])

@@ -99,11 +99,11 @@ def measure(model: Net, tests: dict[int, Tensor], steps: int) -> Errors:
 def main() -> None:
     """Measure what is not there yet, print, draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--flow", choices=list(FLOWS), default="young")
-    parser.add_argument("--results", type=Path, default=Path("puzzle.json"))
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--flow", choices=list(FLOWS), default="young", help="which flows to learn")
+    parser.add_argument("--results", type=Path, default=Path("puzzle.json"), help="where measurements are kept")
+    parser.add_argument("--seeds", type=int, default=3, help="how many seeds to train")
     parser.add_argument("--cases", type=int, default=len(CASES), help="how many of the networks, from the first")
-    parser.add_argument("--figure", type=Path)
+    parser.add_argument("--figure", type=Path, help="the picture to draw, .svg")
     options = parser.parse_args()
     results: dict[str, list[Errors]] = json.loads(options.results.read_text()) if options.results.exists() else {}
     flow, cases = FLOWS[options.flow], dict(list(CASES.items())[: options.cases])

@@ -1,10 +1,10 @@
-"""A tour of the measures: one smooth field, four grids, four ways to average it.
+"""A tour of the measures: one smooth field, five grids, five ways to average it.
 
 ``python examples/measures_tour.py [folder]`` prints a table and writes ``measures_tour.png`` (default folder: out).
 """
 
+import argparse
 import math
-import sys
 from pathlib import Path
 
 import matplotlib
@@ -90,4 +90,6 @@ def _draw(errors: dict[str, list[float]], target: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("out"), help="where to write; default: out")
+    main(parser.parse_args().folder)

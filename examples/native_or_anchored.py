@@ -10,6 +10,7 @@ trained on points, "as trained" counts them and "anchored" gives it their contro
 
 from __future__ import annotations
 
+import argparse
 import math
 from collections.abc import Callable
 
@@ -189,4 +190,5 @@ def main(count: int = 600, seeds: int = 3) -> dict[str, list[float]]:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     main()

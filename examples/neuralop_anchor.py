@@ -5,7 +5,7 @@ finer grids, anchors it, and writes ``neuralop_audit.html`` (default folder: out
 ``pip install 'quadnorm[compat,bench]'``.
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 import torch
@@ -79,4 +79,6 @@ def main(folder: Path, steps: int = 300) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("out"), help="where to write; default: out")
+    main(parser.parse_args().folder)

@@ -6,6 +6,8 @@ ways. ``python examples/padded_fno.py`` takes about three minutes on one core; n
 
 from __future__ import annotations
 
+import argparse
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -102,4 +104,5 @@ def main(count: int = 100, epochs: int = 20, tests: int = 15) -> dict[str, list[
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     main()

@@ -93,10 +93,10 @@ def page(results: Values, template: Path) -> str:
 def main() -> None:
     """Measure what is not there yet, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=Path("zoo.json"))
-    parser.add_argument("--train", action="store_true")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--page", type=Path)
+    parser.add_argument("--results", type=Path, default=Path("zoo.json"), help="where measurements are kept")
+    parser.add_argument("--train", action="store_true", help="also train six of the models")
+    parser.add_argument("--seeds", type=int, default=3, help="how many seeds to train")
+    parser.add_argument("--page", type=Path, help="the page whose tables are written anew")
     options = parser.parse_args()
     results: Values = json.loads(options.results.read_text()) if options.results.exists() else {}
     work = [(name, lambda name=name: drift(name)) for name in MODELS]

@@ -1,4 +1,4 @@
-"""Where samples lie, found out from data at two resolutions where that is at hand."""
+"""Where the samples of data lie: declared, stated by the model, or found out from data at two resolutions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ SAME_NODES = ({"left", "periodic"},)
 
 
 def placement_of_data(fields: Sequence[Tensor]) -> GridCheck | None:
-    """The check of the coarsest against the finest of several resolutions of the same data (B, C, *spatial); None
-    where they do not tell."""
+    """What the coarsest and the finest of several resolutions of the same data (B, C, *spatial) say of the placement.
+
+    None where they do not tell.
+    """
     ordered = sorted(fields, key=lambda x: x.shape[2:].numel())
     try:
         with warnings.catch_warnings():
@@ -63,26 +65,28 @@ def open_question(placement: tuple[str, ...]) -> str:
 def example_and_placement(
     example: Any, sizes: Sequence[int], declared: str | Sequence[str] | None, own: tuple[str, ...] | None
 ) -> tuple[Any, tuple[str, ...] | None, GridCheck | None]:
-    """For an example that is a function of the resolution: its value at the training grid, and what it says of the
-    placement."""
+    """The example at the training grid, the placement to use, and the check that this is based on.
+
+    Only an example that is a function of the resolution says anything of the placement; for others both are None.
+    """
     if not callable(example) or isinstance(example, Tensor):
         return example, None, None
     make: Callable[[Any], Any] = example
-    wanted = tuple(sizes)
+    native_sizes = tuple(sizes)
 
     def at(shape: tuple[int, ...]) -> Any:
         sample = make(shape[0] if len(set(shape)) == 1 else shape)
         pair = isinstance(sample, tuple) and len(sample) == 2 and all(isinstance(t, Tensor) for t in sample)
         return sample[0] if pair else sample
 
-    native = at(wanted)
+    native = at(native_sizes)
     check = None
-    for more in ([2 * n - 1 for n in wanted], [2 * n for n in wanted], [3 * n for n in wanted]):
+    for finer in ([2 * n - 1 for n in sizes], [2 * n for n in sizes], [3 * n for n in sizes]):
         try:
-            fine = at(tuple(more))
+            fine = at(tuple(finer))
         except Exception:  # data exists at some resolutions only
             continue
         if isinstance(native, Tensor) and isinstance(fine, Tensor):
             check = placement_of_data([native, fine])
         break
-    return native, decided_placement(check, declared, len(wanted), own), check
+    return native, decided_placement(check, declared, len(native_sizes), own), check

@@ -1,4 +1,4 @@
-"""Samples in a row: which grid they make is read from the model's input, or asked for, and never guessed."""
+"""Which grid samples in a row make: read from the model's input, or asked for, and never guessed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Torch functions that depend on how many samples there are: which they are, and why."""
+"""Why a call depends on the number of samples, told by the sizes of its tensors in one run on the training grid."""
 
 from __future__ import annotations
 
@@ -10,17 +10,24 @@ from typing import Any
 from torch import Tensor
 from torch.overrides import resolve_name
 
+from quadnorm.adapt.calls.planning.mixing import (
+    ATTENDED,
+    COUNTED,
+    FOURIER,
+    NORMED,
+    PADDED,
+    PATCHES,
+    POOLS,
+    SHARED,
+    SHIFTED,
+)
 from quadnorm.adapt.calls.trees import tensors
 from quadnorm.measures.base import Shape
 
-COUNTED = "a reduction over samples, each counted the same"
 PICKED = (
     "picks from the samples: no sum, no measure to set; finer grids give it more to pick from, O(h²) on smooth fields"
 )
-SHARED = "shares out over samples, each counted the same"
 KERNELS = "a convolution with kernels of a fixed number of samples"
-POOLS = "pools a fixed number of samples"
-SHIFTED = "differences or shifts by a number of samples"
 
 REDUCTIONS = {
     **dict.fromkeys(("mean", "sum", "nanmean", "nansum", "prod", "var", "std", "var_mean", "std_mean"), COUNTED),
@@ -33,9 +40,6 @@ ALONG = {
     **dict.fromkeys(("cumsum", "cumprod", "cumulative_trapezoid"), COUNTED),
     **dict.fromkeys(("roll", "diff", "gradient"), SHIFTED),
 }
-TRANSFORM = "a Fourier transform of samples: its period moves with the resolution"
-NORM = "a norm that counts samples"
-ATTENTION = "softmax attention over samples, each counted the same"
 PRODUCT = "a matrix product that sums over samples"
 CONTRACTION = "a contraction over samples, each counted the same"
 
@@ -44,9 +48,9 @@ SHAPED_NORMS = ("layer_norm", "rms_norm")  # over space if the normalized shape 
 # Where the two factors begin among the arguments.
 PRODUCTS = {"matmul": 0, "bmm": 0, "mm": 0, "mv": 0, "__matmul__": 0, "baddbmm": 1, "addmm": 1, "addbmm": 1}
 PIXELS = {
-    "pad": "padding by a number of samples",
+    "pad": PADDED,
     "interpolate": "a resampling to a number of samples",
-    "unfold": "patches of a fixed number of samples",
+    "unfold": PATCHES,
 }
 POOLINGS = {  # by how the name begins
     "adaptive_avg_pool": COUNTED,
@@ -94,7 +98,7 @@ def _along(c: SizedCall) -> str:
 
 def _shaped_norm(c: SizedCall) -> str:
     shape = c.args[1] if len(c.args) > 1 else c.kwargs.get("normalized_shape", ())
-    return NORM if c.sizes & set(shape) else ""
+    return NORMED if c.sizes & set(shape) else ""
 
 
 def _product(c: SizedCall) -> str:
@@ -128,10 +132,10 @@ def _always(reason: str) -> Callable[[SizedCall], str]:
 RULES: dict[str, Callable[[SizedCall], str]] = {
     **dict.fromkeys(REDUCTIONS, _reduction),
     **dict.fromkeys(ALONG, _along),
-    **dict.fromkeys(CHANNEL_NORMS, _always(NORM)),
+    **dict.fromkeys(CHANNEL_NORMS, _always(NORMED)),
     **dict.fromkeys(SHAPED_NORMS, _shaped_norm),
     **dict.fromkeys(PRODUCTS, _product),
-    **dict.fromkeys(("scaled_dot_product_attention", "multi_head_attention_forward"), _always(ATTENTION)),
+    **dict.fromkeys(("scaled_dot_product_attention", "multi_head_attention_forward"), _always(ATTENDED)),
     **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _convolution),
     **{name: _always(reason) for name, reason in PIXELS.items()},
     "einsum": _einsum,
@@ -153,7 +157,7 @@ def why_it_depends(resolution: Shape, func: Any, args: Any, kwargs: Any, result:
         return ""
     name, path = getattr(func, "__name__", ""), resolve_name(func) or ""
     if "fft" in path and name.removeprefix("fft_").removeprefix("i").startswith(("rfft", "fft", "hfft")):
-        return "" if "freq" in name or "shift" in name else TRANSFORM
+        return "" if "freq" in name or "shift" in name else FOURIER
     rule = RULES.get(name)
     if rule is not None:
         return rule(SizedCall(resolution, name, field, args, kwargs, result))

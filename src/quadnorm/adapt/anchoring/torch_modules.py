@@ -14,7 +14,7 @@ from torch.nn.utils import parametrize
 from quadnorm._precision import sum_dtype
 from quadnorm.adapt.anchoring.running_grid import RunningGrid, grid_of_row
 from quadnorm.carry.grids import carry
-from quadnorm.measures import Anchored, Measure
+from quadnorm.measures import Anchored, Measure, Separable, as_measure
 from quadnorm.measures.anchored import AnchoredAxis
 from quadnorm.measures.base import Shape
 from quadnorm.measures.padded import PaddedAxis
@@ -35,7 +35,7 @@ def counts(measure: Measure, spatial: Shape) -> bool:
 
 
 def weights_of(measure: Anchored, grid: Shape, x: Tensor) -> Tensor:
-    """(1, N), summing to 1."""
+    """The weights of a grid's samples, (1, N), summing to 1, for a sum over x."""
     return measure.shared_weights(grid, x.device, sum_dtype(x)).reshape(1, -1)
 
 
@@ -200,8 +200,6 @@ class SpatialMean(nn.Module):
 
     def __init__(self, keepdim: bool = False, measure: str | Measure = "counting") -> None:
         super().__init__()
-        from quadnorm.measures import as_measure
-
         self.keepdim = keepdim
         self.measure: Measure = as_measure(measure)
 
@@ -210,8 +208,6 @@ class SpatialMean(nn.Module):
         if isinstance(x, PROXY):
             return leaf_call(self, x)
         axes = tuple(range(2, x.ndim))
-        from quadnorm.measures import Separable
-
         if not torch.compiler.is_compiling() and isinstance(self.measure, Separable) and self.measure.flat(x.shape[2:]):
             return x.mean(axes, keepdim=self.keepdim)
         w = self.measure.shared_weights(tuple(x.shape[2:]), x.device, sum_dtype(x))

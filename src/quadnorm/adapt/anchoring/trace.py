@@ -42,23 +42,23 @@ def call(model: nn.Module, example: Example) -> Any:
 
 
 def trace(model: nn.Module, example: Example, resolution: Shape, known: Callable[[nn.Module], bool]) -> Trace:
-    """Run a trial copy and watch. Calls inside modules that are ``known`` are theirs and not listed."""
+    """Run a trial copy of the model and watch it; calls inside modules that are ``known`` are not listed."""
     trial, record = trial_copy(model), Trace()
     stack: list[tuple[str, bool]] = []
     names = {m: n for n, m in trial.named_modules()}
 
     def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         stack.append((names[module], known(module)))
-        first = tensors([args, kwargs])
-        if first:
-            record.shapes.setdefault(names[module], []).append(tuple(first[0].shape))
-            record.inputs.setdefault(names[module], []).append(tuple(tuple(t.shape) for t in first))
+        given = tensors([args, kwargs])
+        if given:
+            record.shapes.setdefault(names[module], []).append(tuple(given[0].shape))
+            record.inputs.setdefault(names[module], []).append(tuple(tuple(t.shape) for t in given))
 
     def leave(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         stack.pop()
-        last = tensors(output)
-        if last:
-            record.outputs.setdefault(names[module], []).append(tuple(last[0].shape))
+        returned = tensors(output)
+        if returned:
+            record.outputs.setdefault(names[module], []).append(tuple(returned[0].shape))
 
     for m in names:
         if not isinstance(m, torch.jit.ScriptModule):
@@ -81,9 +81,9 @@ class _Watch(TorchFunctionMode):
         if canonical(func) in WEIGHTED:
             self.record.weights.update(id(t if t._base is None else t._base) for t in tensors([args, kwargs or {}]))
         if self.stack and not any(known for _, known in self.stack):
-            what = why_it_depends(self.resolution, func, args, kwargs or {}, result)
-            entry = (self.stack[-1][0], getattr(func, "__name__", str(func)), what)
-            if what and entry not in self.record.calls:
+            why = why_it_depends(self.resolution, func, args, kwargs or {}, result)
+            entry = (self.stack[-1][0], getattr(func, "__name__", str(func)), why)
+            if why and entry not in self.record.calls:
                 self.record.calls.append(entry)
         return result
 

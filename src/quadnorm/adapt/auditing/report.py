@@ -20,6 +20,7 @@ from quadnorm.carry.gridcheck import GridCheck
 LEGEND = """\
   introduced: what the module itself does to the change of grid; cumulative: with all that came before it
   alone: the model's output if everything but this module is anchored; fixed: if only this module is"""
+COLUMNS = ("name", "kind", "introduced", "cumulative", "order", "alone", "fixed", "container", "cause", "remedy")
 HOW = {
     "anchor": "quadnorm.anchor(model, {given})",
     "at_native": "quadnorm.at_native(model, {given})",
@@ -149,25 +150,13 @@ class Audit:
             pd = import_module("pandas")
         except ImportError:
             raise ImportError("Audit.to_frame needs pandas: pip install 'quadnorm[bench]'") from None
-        columns = (
-            "name",
-            "kind",
-            "introduced",
-            "cumulative",
-            "order",
-            "alone",
-            "fixed",
-            "container",
-            "cause",
-            "remedy",
-        )
-        return pd.DataFrame([{c: getattr(r, c) for c in columns} for r in self.rows], columns=list(columns))
+        return pd.DataFrame([{c: getattr(r, c) for c in COLUMNS} for r in self.rows], columns=list(COLUMNS))
 
     def __str__(self) -> str:
         body = [r.cells() for r in self.leaks]
-        parts, there = [self._headline()], self.resolutions[self.compared]
+        parts, other = [self._headline()], self.resolutions[self.compared]
         parts.append(table(HEAD, body) if body else self._nothing)
-        parts += [f"  rows compare {self.resolutions[0]} with {there}", LEGEND] if body else []
+        parts += [f"  rows compare {self.resolutions[0]} with {other}", LEGEND] if body else []
         if self.errors:
             parts.append("\nerror against the targets\n" + table(["", *self.resolutions], self._error_rows()))
         parts += [self.rest] if self.rest else []
@@ -177,7 +166,7 @@ class Audit:
         parts.append(
             f"input: {self.detail:.2%} of the finest input lies between the training grid's samples"
             if self.traits.finer
-            else f"input: {self.detail:.2%} of the training grid's input lies between the samples at {there}"
+            else f"input: {self.detail:.2%} of the training grid's input lies between the samples at {other}"
         )
         if self.traits.target_detail is not None:
             parts.append(

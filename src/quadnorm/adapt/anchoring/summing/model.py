@@ -132,11 +132,11 @@ class AnchoredCalls(nn.Module):
         return values, {**options, **grid_argument(self.model, new)}
 
     def state_dict(self, *args: Any, **options: Any) -> Any:
-        """The model's."""
+        """The model's state."""
         return self.model.state_dict(*args, **options)
 
     def load_state_dict(self, *args: Any, **options: Any) -> Any:
-        """Into the model."""
+        """Load the model's state."""
         self._plans.clear()  # they hold fields that were computed from parameters
         return self.model.load_state_dict(*args, **options)
 

@@ -1,4 +1,4 @@
-"""What each sample of a new grid counts, in samples of the training grid; padding keeps its length in space."""
+"""How many training samples each sample of a new grid stands for; padding keeps its length in space."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quadnorm.adapt.calls.grids.nodes import Nodes
 from quadnorm.measures import Anchored
 from quadnorm.measures.padded import PaddedAxis
 
-OPEN = {"periodic": "left"}  # where a coordinate jumps an axis has ends
+OPEN = {"periodic": "left"}  # an axis has ends where a coordinate jumps
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class CountedNodes(Nodes):
         return sum(self.padded(k, extra).padding(self.shape[k]))
 
     def origin(self, k: int, extra: int) -> int:
-        """New samples of padding before the grid."""
+        """How many of them come before the grid."""
         return self.padded(k, extra).padding(self.shape[k])[0]
 
     def counts(self, form: Form, like: Tensor) -> Tensor | None:

@@ -17,7 +17,7 @@ class Form:
     ``axes`` are the grid axes that it moves with. Where ``exact``, the size is fold · Π (n_k + extra_k) over these
     axes: the samples themselves (fold 1, extra 0), padded samples (n + 9), tokens (n·m), batch and samples in one axis
     (B·n). ``extra`` is that of the training grid; padding by a share of the samples has another one on other grids
-    (:meth:`quadnorm.adapt.calls.nodes.Nodes.extra`). Other sizes (n/2, n//2 + 1) move in another way. No axes: a
+    (:meth:`quadnorm.adapt.calls.grids.nodes.Nodes.extra`). Other sizes (n/2, n//2 + 1) move in another way. No axes: a
     constant.
     """
 

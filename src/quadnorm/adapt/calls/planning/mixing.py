@@ -1,10 +1,11 @@
-"""Functions that mix samples: one row for each, with the reason that a report gives."""
+"""The table of the functions that mix samples: one row for each, with the reason that reports give."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from quadnorm.adapt.calls.functions.products import PRODUCTS
 from quadnorm.adapt.calls.functions.signatures import bound
 from quadnorm.adapt.calls.planning.plan import Call
 
@@ -36,7 +37,7 @@ class Kind:
     mixes: Callable[[Call], bool]
 
 
-def _loses(call: Call) -> bool:
+def _loses_axes(call: Call) -> bool:
     return bool(call.lost_axes)
 
 
@@ -45,6 +46,7 @@ def _sees_grid(call: Call) -> bool:
 
 
 def _kernel_of_several(call: Call) -> bool:
+    """Whether a convolution has more than one sample in its kernel, or strides."""
     if not call.axes:
         return False
     weight = call.argument_shapes[1] if len(call.argument_shapes) > 1 else ()
@@ -54,6 +56,7 @@ def _kernel_of_several(call: Call) -> bool:
     return any(k != 1 for k in weight[2:]) or any(s != 1 for s in strides)
 
 
+# Where the dimension stands among the arguments, if not second.
 _DIM_AT = {"roll": 2, "diff": 2, "flip": 1, "rot90": 2, "gradient": 9, "topk": 2}
 
 
@@ -92,7 +95,7 @@ def _cuts(call: Call) -> bool:
     return bool(call.lost_axes)
 
 
-def _rows(family: str, why: str, mixes: Callable[[Call], bool], names: str) -> dict[str, Kind]:
+def _kinds(family: str, why: str, mixes: Callable[[Call], bool], names: str) -> dict[str, Kind]:
     return dict.fromkeys(names.split(), Kind(family, why, mixes))
 
 
@@ -104,37 +107,38 @@ def _each(*stems: str) -> str:
 
 
 KINDS: dict[str, Kind] = {
-    **_rows("reduction", COUNTED, _loses, "mean sum nanmean nansum prod var std var_mean std_mean norm logsumexp"),
-    **_rows("reduction", INTEGRATED, _loses, "trapezoid trapz"),
-    **_rows("reduction", COUNTED, _loses, "cosine_similarity dist count_nonzero all any cdist"),
-    **_rows("reduction", PICKED, _loses, "amax amin aminmax max min median nanmedian quantile nanquantile mode"),
-    **_rows("reduction", PICKED, _loses, "argmax argmin kthvalue"),
-    **_rows("reduction", COUNTED, _sees_grid, _each("adaptive_avg_pool")),
-    **_rows("reduction", PICKED, _sees_grid, _each("adaptive_max_pool")),
-    **_rows("share", SHARED, _along_grid, "softmax log_softmax softmin normalize gumbel_softmax"),
-    **_rows("norm", NORMED, _sees_grid, "group_norm instance_norm batch_norm layer_norm rms_norm quadnorm.normalize"),
-    **_rows("fourier", FOURIER, _sees_grid, "fft rfft fft2 rfft2 fftn rfftn ifft irfft ifft2 irfft2 ifftn irfftn"),
-    **_rows("fourier", FOURIER, _sees_grid, "quadnorm.SpectralConv.forward"),
-    **_rows("product", SUMMED, _loses, "matmul rmatmul bmm mm mv dot vdot inner linear addmm baddbmm addbmm addmv"),
-    **_rows("product", SUMMED, _loses, "einsum tensordot"),
-    **_rows("attention", ATTENDED, _sees_grid, "scaled_dot_product_attention multi_head_attention_forward"),
-    **_rows("kernel", KERNELS, _kernel_of_several, _each("conv", "conv_transpose")),
-    **_rows("kernel", POOLS, _sees_grid, _each("avg_pool", "max_pool", "lp_pool", "fractional_max_pool")),
-    **_rows("kernel", POOLS, _sees_grid, _each("max_pool_with_indices", "max_unpool")),
-    **_rows("kernel", POOLS, _sees_grid, " ".join(f"max_pool{d}_with_indices" for d in _DIMENSIONS)),
-    **_rows("kernel", POOLS, _sees_grid, " ".join(f"adaptive_max_pool{d}_with_indices" for d in _DIMENSIONS)),
-    **_rows("kernel", RESAMPLED, _sees_grid, "interpolate upsample grid_sample upsample_nearest upsample_bilinear"),
-    **_rows("kernel", PATCHES, _sees_grid, "unfold fold pixel_shuffle pixel_unshuffle im2col col2im"),
-    **_rows("order", SHIFTED, _along_grid, "roll diff gradient"),
-    **_rows(
+    **_kinds(
+        "reduction", COUNTED, _loses_axes, "mean sum nanmean nansum prod var std var_mean std_mean norm logsumexp"
+    ),
+    **_kinds("reduction", INTEGRATED, _loses_axes, "trapezoid trapz"),
+    **_kinds("reduction", COUNTED, _loses_axes, "cosine_similarity dist count_nonzero all any cdist"),
+    **_kinds("reduction", PICKED, _loses_axes, "amax amin aminmax max min median nanmedian quantile nanquantile mode"),
+    **_kinds("reduction", PICKED, _loses_axes, "argmax argmin kthvalue"),
+    **_kinds("reduction", COUNTED, _sees_grid, _each("adaptive_avg_pool")),
+    **_kinds("reduction", PICKED, _sees_grid, _each("adaptive_max_pool")),
+    **_kinds("share", SHARED, _along_grid, "softmax log_softmax softmin normalize gumbel_softmax"),
+    **_kinds("norm", NORMED, _sees_grid, "group_norm instance_norm batch_norm layer_norm rms_norm quadnorm.normalize"),
+    **_kinds("fourier", FOURIER, _sees_grid, "fft rfft fft2 rfft2 fftn rfftn ifft irfft ifft2 irfft2 ifftn irfftn"),
+    **_kinds("fourier", FOURIER, _sees_grid, "quadnorm.SpectralConv.forward"),
+    **_kinds("product", SUMMED, _loses_axes, " ".join(PRODUCTS)),
+    **_kinds("attention", ATTENDED, _sees_grid, "scaled_dot_product_attention multi_head_attention_forward"),
+    **_kinds("kernel", KERNELS, _kernel_of_several, _each("conv", "conv_transpose")),
+    **_kinds("kernel", POOLS, _sees_grid, _each("avg_pool", "max_pool", "lp_pool", "fractional_max_pool")),
+    **_kinds("kernel", POOLS, _sees_grid, _each("max_pool_with_indices", "max_unpool")),
+    **_kinds("kernel", POOLS, _sees_grid, " ".join(f"max_pool{d}_with_indices" for d in _DIMENSIONS)),
+    **_kinds("kernel", POOLS, _sees_grid, " ".join(f"adaptive_max_pool{d}_with_indices" for d in _DIMENSIONS)),
+    **_kinds("kernel", RESAMPLED, _sees_grid, "interpolate upsample grid_sample upsample_nearest upsample_bilinear"),
+    **_kinds("kernel", PATCHES, _sees_grid, "unfold fold pixel_shuffle pixel_unshuffle im2col col2im"),
+    **_kinds("order", SHIFTED, _along_grid, "roll diff gradient"),
+    **_kinds(
         "order", ORDERED, _along_grid, "cumsum cumprod cummax cummin logcumsumexp cumulative_trapezoid sort argsort"
     ),
-    **_rows("order", ORDERED, _along_grid, "flip fliplr flipud rot90 topk"),
-    **_rows("order", ORDERED, _along_sequence, "gru lstm rnn_tanh rnn_relu"),
-    **_rows("order", FOURIER, _sees_grid, "hfft ihfft hfft2 ihfft2 hfftn ihfftn stft istft"),
-    **_rows("order", INDEXED, _along_grid, "index_select gather take_along_dim scatter scatter_add index_add"),
-    **_rows("order", INDEXED, _loses, "solve inv pinv cholesky qr svd eigh det"),
-    **_rows("order", DERIVED, _sees_grid, "autograd.grad"),
-    **_rows("slice", SHIFTED, _cuts, "getitem narrow select unbind split chunk"),
-    **_rows("padding", PADDED, _sees_grid, "pad"),
+    **_kinds("order", ORDERED, _along_grid, "flip fliplr flipud rot90 topk"),
+    **_kinds("order", ORDERED, _along_sequence, "gru lstm rnn_tanh rnn_relu"),
+    **_kinds("order", FOURIER, _sees_grid, "hfft ihfft hfft2 ihfft2 hfftn ihfftn stft istft"),
+    **_kinds("order", INDEXED, _along_grid, "index_select gather take_along_dim scatter scatter_add index_add"),
+    **_kinds("order", INDEXED, _loses_axes, "solve inv pinv cholesky qr svd eigh det"),
+    **_kinds("order", DERIVED, _sees_grid, "autograd.grad"),
+    **_kinds("slice", SHIFTED, _cuts, "getitem narrow select unbind split chunk"),
+    **_kinds("padding", PADDED, _sees_grid, "pad"),
 }

@@ -46,7 +46,7 @@ def arrangement(count: int, native: Shape) -> Shape:
 
 
 def indices(placement: str, n: int, r: np.ndarray) -> np.ndarray:
-    """Places r in [0, 1] as fractional indices into n samples.
+    """Coordinates r in [0, 1] as fractional indices into n samples.
 
     >>> indices("endpoint", 5, np.array([0.0, 0.5])), indices("cell", 4, np.array([0.5]))
     (array([0., 2.]), array([1.5]))
@@ -56,9 +56,9 @@ def indices(placement: str, n: int, r: np.ndarray) -> np.ndarray:
 
 
 def values_at_points(t: Tensor, dims: list[int], rows: list[Tensor]) -> Tensor:
-    """The axes ``dims`` of t, values at samples, replaced by one axis at the first of them: values at the points.
+    """Values at P points from values t at samples, whose axes ``dims`` become one axis, at the place of the first.
 
-    ``rows`` (P, n) say for every axis how a point's value follows from the samples': Σ_ab A_pa B_pb t_ab.
+    ``rows`` has a matrix (P, n) for each of these axes: the value at point p is Σ_ab A_pa B_pb t_ab.
     """
     y = t.movedim(dims, tuple(range(-len(dims), 0)))
     lead, parts = y.shape[: -len(dims)], []

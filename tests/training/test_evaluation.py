@@ -91,7 +91,7 @@ def test_wrong_requests(run: Path, tmp_path: Path) -> None:
         ({"which": "first"}, "which must be 'best' or 'last', got 'first'"),
         ({"resolutions": []}, "no resolution to evaluate at"),
         ({"resolutions": [1]}, "poisson: resolution must be"),
-        ({"how": "index"}, "poisson has no grid of its own to resample from; give source="),
+        ({"how": "index"}, "poisson has no grid of its own to resample from; give one, source=257"),
         ({"how": "index", "source": 9, "resolutions": [17]}, "cannot select 17 of 9 samples"),
     ):
         with pytest.raises(ValueError, match=line):

@@ -164,7 +164,8 @@ def _resampled(field: Tensor, shape: tuple[int, ...], placement: Placements, how
     for n, m in zip(shape, field.shape[-len(shape) :], strict=True):
         if how == "index" and n > m:
             raise ValueError(
-                f"cannot select {n} of {m} samples; choose a source grid at least as fine, or how='bicubic'"
+                f"cannot select {n} of {m} samples; choose a source grid at least as fine (--source), or bicubic "
+                "samples (how='bicubic', --samples bicubic)"
             )
     return carry(field, shape, placement, WAYS[how])
 
@@ -172,7 +173,7 @@ def _resampled(field: Tensor, shape: tuple[int, ...], placement: Placements, how
 def _source(p: Problem, source: Grid | None) -> Grid:
     fine: Grid | None = getattr(p, "fine", None) if source is None else source
     if fine is None:
-        raise ValueError(f"{p.name} has no grid of its own to resample from; give source=, such as source=257")
+        raise ValueError(f"{p.name} has no grid of its own to resample from; give one, source=257 (--source 257)")
     p.shape(fine)
     return fine
 

@@ -25,7 +25,7 @@ from quadnorm.training.interrupt import Interrupted, stop_requests
 from quadnorm.training.logs import Record, watchers
 from quadnorm.training.loop import Loop, NonFiniteError, State
 from quadnorm.training.losses import grid_weights
-from quadnorm.training.model import Normalised, Sizes, build_model
+from quadnorm.training.model import Normalised, Sizes, build_model, check_grids
 from quadnorm.training.versions import environment
 
 log = logging.getLogger("quadnorm")
@@ -116,7 +116,9 @@ def _setting(config: TrainConfig, folder: Path) -> _Setting:
         p.shape(grid)
     check_memory(config, p)
     sizes = Sizes.of(p)
-    return _Setting(config, folder, device, p, sizes, build_model(config, sizes), group(device, config.parallel.space))
+    model = build_model(config, sizes)
+    check_grids(config, sizes, [p.shape(grid) for grid in {*config.resolutions.train, *config.val_resolutions}])
+    return _Setting(config, folder, device, p, sizes, model, group(device, config.parallel.space))
 
 
 def _train(run: _Setting, saved: Saved | None, progress: bool | None, data_progress: Progress | None) -> State:
@@ -208,7 +210,8 @@ def _earlier(run: _Setting) -> Saved | None:
         first = f"{differ[0]} is {there.get(differ[0])!r} there and {here.get(differ[0])!r} now"
         more = f" ({len(differ)} settings differ)" if len(differ) > 1 else ""
         raise ValueError(
-            f"{run.folder} holds a run with another config: {first}{more}; choose another folder, or start again"
+            f"{run.folder} holds a run with another config: {first}{more}; choose another folder (-o), or start again "
+            "(--restart)"
         )
     now = environment()
     for key in ("numerics", "packages", "cpu"):
@@ -252,6 +255,9 @@ def _result(folder: Path, state: State) -> Result:
 def _device(config: TrainConfig) -> torch.device:
     try:
         device = torch.device(config.device)
+    except RuntimeError:
+        raise ValueError(f"unknown device {config.device!r}; use cpu, cuda, cuda:1, mps or xpu") from None
+    try:
         if config.device == "cuda" and "LOCAL_RANK" in os.environ:  # one card per process
             device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.zeros(1, device=device).item()  # fails on devices that do not work, or hold no values (meta)

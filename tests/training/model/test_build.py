@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 
-from quadnorm.training import TrainConfig
+from quadnorm.training import TrainConfig, train
 from quadnorm.training.model import Sizes, build_model
 
 Tiny = Callable[..., TrainConfig]
@@ -39,3 +40,17 @@ def test_a_model_depends_on_its_seed_alone(tiny: Tiny) -> None:
 def test_wrong_operator_parameters(tiny: Tiny, override: str, line: str) -> None:
     with pytest.raises(ValueError, match=line):
         build_model(tiny(override), Sizes(1, 1, 2, "endpoint"))
+
+
+def test_a_grid_too_coarse_for_the_modes_is_refused_before_data_are_made(tiny: Tiny, tmp_path: Path) -> None:
+    asked: list[object] = []
+    with pytest.raises(ValueError, match=r"the fno of this config does not run at 9×9: modes=\(8, 8\) need at least"):
+        train(tiny("operator.params.modes=8"), tmp_path / "run", data_progress=lambda *seen: asked.append(seen))
+    assert asked == []
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:x", "the big one"])
+def test_a_device_that_does_not_exist_is_named(tiny: Tiny, tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match=f"unknown device '{name}'; use cpu, cuda"):
+        train(tiny(f"device={name}"), tmp_path / "run")

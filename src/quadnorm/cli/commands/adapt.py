@@ -26,8 +26,11 @@ PARTS = ("resolutions", "totals", "errors", "favours", "recommendation")
 
 def anchor(
     checkpoint: Annotated[Path, typer.Argument(help="A run's folder or a .safetensors file of `quadnorm train`.")],
-    resolution: Annotated[str, typer.Option("--resolution", "-r", help="Samples per axis of the training grid.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The checkpoint to write (.safetensors).")],
+    resolution: Annotated[
+        str | None,
+        typer.Option("--resolution", "-r", help="Samples per axis of the training grid; default: the run's own."),
+    ] = None,
     placement: Annotated[
         str | None, typer.Option(help="endpoint, cell, periodic, left or interior; default: the problem's.")
     ] = None,
@@ -40,7 +43,7 @@ def anchor(
     """Anchor a trained model to its training grid and write a checkpoint that `quadnorm eval` can read."""
     from quadnorm.training import save_anchored
 
-    anchored = save_anchored(checkpoint, out, grid(resolution), placement, which, force)
+    anchored = save_anchored(checkpoint, out, grid(resolution) if resolution else None, placement, which, force)
     say(anchored.anchor_report)
     say(f"written to {out}; its errors at other grids: quadnorm eval {out} --resolution 65 129")
 

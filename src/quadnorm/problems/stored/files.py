@@ -73,7 +73,10 @@ class Files(StoredProblem):
             object.__setattr__(self, name, _entries(name, getattr(self, name)))
         self._check_choices()
         if not self.train:
-            raise ValueError(f"{self.name}: no file to train on; give train=, such as train=data64.npz")
+            raise ValueError(
+                f"{self.name}: no file to train on; give train='data64.npz', on the command line "
+                "problem.params.train=data64.npz"
+            )
         placement, evidence = self._reading().placement, "as declared"
         if placement is None:
             placement, evidence = stated_placement(self._sources)

@@ -109,6 +109,22 @@ def _section(parent: type[BaseModel], key: str) -> type[BaseModel] | None:
     return next((k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)), None)
 
 
+# What a value should be, by the kind of pydantic's error, whose own words speak of Python's types.
+_EXPECTED = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "a word",
+    "tuple_type": "a list, such as [33,65]",
+    "dict_type": "keys with values, such as {norm: layer}",
+    "model_type": "keys with values",
+}
+
+
 def _line(place: list[str], kind: str, message: str, got: Any) -> str:
     if kind == "extra_forbidden":
         parent: type[BaseModel] = TrainConfig
@@ -124,4 +140,5 @@ def _line(place: list[str], kind: str, message: str, got: Any) -> str:
     text = message.removeprefix("Value error, ")
     if kind == "value_error":  # raised by our own sections: the message says already what was got
         return f"{'.'.join(place)}: {text}" if place else text
-    return f"{'.'.join(place)}: {text[:1].lower()}{text[1:]}, got {got!r}"
+    text = f"expected {_EXPECTED[kind]}" if kind in _EXPECTED else f"{text[:1].lower()}{text[1:]}"
+    return f"{'.'.join(place)}: {text}, got {got!r}"

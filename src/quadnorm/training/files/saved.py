@@ -169,19 +169,29 @@ def is_anchored(where: str | os.PathLike[str], which: str = "best") -> bool:
     return "anchored" in read_checkpoint(find_checkpoint(where, which))[1]
 
 
+def _only_grid(saved: Saved) -> int | tuple[int, ...]:
+    """The grid that a model was trained on; a ValueError if there are several."""
+    first, *others = saved.config.resolutions.train
+    if others:
+        grids = ", ".join(map(str, (first, *others)))
+        raise ValueError(f"{saved.path} was trained at {grids}; say which of them to anchor it to, resolution= (-r)")
+    return first
+
+
 def save_anchored(
     where: str | os.PathLike[str],
     out: str | os.PathLike[str],
-    resolution: int | tuple[int, ...],
+    resolution: int | tuple[int, ...] | None = None,
     placement: str | Sequence[str] | None = None,
     which: str = "best",
     force: bool = False,
 ) -> nn.Module:
     """Write a trained model as a checkpoint that is loaded anchored to its training grid; returns the anchored model.
 
-    The weights stay the same; the file also stores the grid to anchor to. ``placement``: default that of the problem. A
-    grid that the model was not trained on is refused unless ``force``: the outputs on the training grid would change;
-    and so is a model whose drift on a smooth input grows.
+    The weights stay the same; the file also stores the grid to anchor to: ``resolution``, by default the one grid that
+    the model was trained on. ``placement``: default that of the problem. A grid that the model was not trained on is
+    refused unless ``force``: the outputs on the training grid would change; and so is a model whose drift on a smooth
+    input grows.
     """
     from quadnorm.adapt import anchor
 
@@ -195,10 +205,13 @@ def save_anchored(
             f"volumes instead (operator.params.norm=quad operator.params.measure=trapezoid)"
         )
     p = problem_of(saved.config)
+    if resolution is None:
+        resolution = _only_grid(saved)
     if not force and p.shape(resolution) not in [p.shape(grid) for grid in saved.config.resolutions.train]:
         trained = ", ".join(map(str, saved.config.resolutions.train))
         raise ValueError(
-            f"{saved.path} was trained at {trained}, not at {resolution}; anchor it to its training grid, or use force"
+            f"{saved.path} was trained at {trained}, not at {resolution}; anchor it to its training grid, or "
+            "pass force=True (--force)"
         )
     anchored = anchor(saved.model().eval(), resolution, placement, force=force)
     tensors = {k: v for k, v in saved.tensors.items() if k.startswith("model.")}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 
 import torch
@@ -71,6 +71,26 @@ def outline(config: TrainConfig, sizes: Sizes) -> dict[str, Tensor]:
     """The model's tensors by name, with shape and dtype but without memory (``meta`` device)."""
     with torch.device("meta"):
         return _build(config, sizes).state_dict()
+
+
+def check_grids(config: TrainConfig, sizes: Sizes, shapes: Iterable[tuple[int, ...]]) -> None:
+    """Raise a ValueError if the model cannot run on a grid, such as one with fewer samples than its modes need.
+
+    Nothing is computed (``meta`` device), so that it can be checked before data are made.
+    """
+    if sizes.placement == POINTS:
+        return
+    with torch.device("meta"), torch.no_grad():
+        model = _build(config, sizes)
+        for shape in shapes:
+            x = torch.empty(1, sizes.in_channels, *shape, dtype=getattr(torch, config.dtype))
+            try:
+                model(x)
+            except ValueError as error:
+                grid = "×".join(map(str, shape))
+                raise ValueError(f"the {config.operator.name} of this config does not run at {grid}: {error}") from None
+            except (NotImplementedError, RuntimeError):  # an operation without a form for tensors that hold no values
+                return
 
 
 def _build(config: TrainConfig, sizes: Sizes) -> Normalised:

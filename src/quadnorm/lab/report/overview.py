@@ -48,7 +48,9 @@ def overview(library: Library) -> Table:
         results = library.results(name)
         measured = {variant for variant, _, _, _ in results.errors}
         rows += [_row(results, v) for v in results.study.variants if v.name in measured]
-    heads = "study|setting|preset|smallest at the far grid|its error|LayerNorm there|LayerNorm, native|seeds"
+    heads = (
+        "study|setting|preset|smallest at the far grid|its error|LayerNorm there|LayerNorm at the training grid|seeds"
+    )
     caption = "Relative L² error in %, each row's means over the seeds that all its methods have."
     panel = Panel("", tuple(heads.split("|")), tuple(rows), text_columns=4)
     return Table("overview", "At a glance", (panel,), caption)

@@ -125,7 +125,7 @@ def reach_table(library: Library) -> Table:
             cells.append(summary_cell(summarize(runs), head in best) if runs else Cell("—", "missing"))
         cells.append(Cell(f"{r.seeds}, {r.preset}", "value", r.seeds, note=r.study))
         rows.append(tuple(cells))
-    heads = ("operator", "problem", "grids", "LayerNorm, native", *columns, "seeds")
+    heads = ("operator", "problem", "grids", "LayerNorm at the training grid", *columns, "seeds")
     notes = [_wins_note(wins, len(listed))] if listed else []
     return Table(
         "reach",

@@ -22,7 +22,7 @@ CLAIMS: tuple[Claim, ...] = (
                 "anchor-all",
                 "as-trained",
                 c,
-                f"{v}: as trained → anchored at 256²",
+                f"{v}: as trained → anchored, at the farthest grid",
             )
             for v, c in (("fno", 58), ("galerkin", 16), ("transolver", 21))
         ),

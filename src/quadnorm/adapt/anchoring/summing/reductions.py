@@ -73,10 +73,17 @@ def _reduce(step: WeightedStep) -> Any:
 
 def _reduced(step: WeightedStep, name: str, r: Reduction) -> Any:
     x, dims, keepdim = r.x, r.dims, r.keepdim
-    if name in ("mean", "nanmean"):
-        return mean(step, x.nan_to_num() if name == "nanmean" else x, dims, keepdim).to(x.dtype)
-    if name in ("sum", "nansum"):
-        return (x * step.counts(x, dims)).sum(dims, keepdim=keepdim).to(x.dtype)
+    if name == "mean":
+        return mean(step, x, dims, keepdim).to(x.dtype)
+    if name in ("sum", "count_nonzero"):
+        values = x if name == "sum" else x != 0
+        total = (values * step.counts(x, dims)).sum(dims, keepdim=keepdim)
+        # Of a mask, the number of samples at the training grid, which need not be whole.
+        return total.to(x.dtype) if values.is_floating_point() or values.is_complex() else total
+    if name in ("nanmean", "nansum"):  # samples without a value count nowhere, as in PyTorch
+        counts = step.counts(x, dims) * ~x.isnan()
+        total = (torch.where(x.isnan(), 0, x) * counts).sum(dims, keepdim=keepdim)
+        return (total / counts.sum(dims, keepdim=keepdim) if name == "nanmean" else total).to(x.dtype)
     if name == "logsumexp":
         return torch.logsumexp(x + step.counts(x, dims).log(), dims, keepdim=keepdim).to(x.dtype)
     if name == "norm":
@@ -93,7 +100,7 @@ def _loses_axes(step: WeightedStep) -> bool:
 
 
 register(
-    ["mean", "nanmean", "sum", "nansum", "logsumexp", "norm", "var", "std", "var_mean", "std_mean"],
+    ["mean", "nanmean", "sum", "nansum", "count_nonzero", "logsumexp", "norm", "var", "std", "var_mean", "std_mean"],
     SumRow("counting → anchored", _loses_axes, _reduce),
 )
 

@@ -14,10 +14,10 @@ from quadnorm.operators.fno import FNO, FNOBlock
 from quadnorm.operators.galerkin import GalerkinAttention, GalerkinBlock, GalerkinTransformer
 from quadnorm.operators.spectral.convolution import SpectralConv
 from quadnorm.operators.transolver import SliceAttention, Transolver, TransolverBlock
-from quadnorm.parallel import attention, models, spectral
 from quadnorm.parallel.dtensors import entered, left
 from quadnorm.parallel.gradients import summed_gradients
-from quadnorm.parallel.norms import NORMS
+from quadnorm.parallel.layers import attention, models, spectral
+from quadnorm.parallel.layers.norms import NORMS
 from quadnorm.parallel.split import Split
 
 M = TypeVar("M", bound=nn.Module)

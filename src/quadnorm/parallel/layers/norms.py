@@ -16,9 +16,9 @@ from quadnorm.norms.baselines.uniform import CountingNorm
 from quadnorm.norms.kernels.inputs import without_fill_values
 from quadnorm.norms.layout import from_channels_first, to_channels_first
 from quadnorm.parallel import given, measure
-from quadnorm.parallel.formula import Options
+from quadnorm.parallel.layers.formula import Options
+from quadnorm.parallel.layers.statistics import normalize
 from quadnorm.parallel.split import Part, Split
-from quadnorm.parallel.statistics import normalize
 
 COUNTING = Grid("counting")
 

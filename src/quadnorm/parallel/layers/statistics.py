@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from quadnorm._precision import sum_dtype
-from quadnorm.parallel import blocked
-from quadnorm.parallel.formula import Options, formula
+from quadnorm.parallel.layers import blocked
+from quadnorm.parallel.layers.formula import Options, formula
 
 
 def normalize(x: Tensor, w: Tensor, weight: Tensor | None, bias: Tensor | None, options: Options) -> Tensor:

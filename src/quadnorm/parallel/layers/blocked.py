@@ -7,7 +7,7 @@ from torch import Tensor
 
 from quadnorm._precision import sum_dtype
 from quadnorm.parallel.collectives import all_parts, all_sum
-from quadnorm.parallel.formula import Options
+from quadnorm.parallel.layers.formula import Options
 
 BLOCK = 2**20  # elements looked at together: temporaries stay small and in the cache
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from quadnorm import QuadNorm
 from quadnorm.adapt import audit
 from quadnorm.adapt.auditing.commute import Restriction
 from tests.adapt.auditing.networks import network
@@ -153,3 +154,12 @@ class Pair(nn.Module):
 
     def forward(self, x):
         return self.norm(x), x
+
+
+def test_a_quadrature_norm_is_named_as_such():
+    """Its error is O(h²), of one finer grid as large as that: not an unknown sum."""
+    result = audit(network(nn.GELU(), QuadNorm(4), nn.Tanh()), smooth, [9, 17, 33])
+    row = next(r for r in result.rows if r.kind == "QuadNorm")
+    assert row.order == pytest.approx(2.0, abs=0.2)
+    assert row.cause == "Grid('trapezoid') is a quadrature already: what is left is its own error"
+    assert row.remedy == "extend"

@@ -60,3 +60,32 @@ def test_a_mean_by_numpy_is_that_of_the_input_at_hand():
         assert any(e.kind == "value" and "NumPy" in e.why for e in report)
     with pytest.raises(ValueError, match="outside of PyTorch's calls"):
         qn.anchor(Calls(lambda h: h - _numpy_mean(h)), 17, example=field(17, 17))
+
+
+def test_a_bias_as_long_as_the_grid_has_samples_is_no_field():
+    """81 channels on 9×9 samples: the model runs on every grid, so nothing in it has one value per sample."""
+    model = nn.Sequential(nn.Conv2d(1, 81, 1), nn.GELU(), nn.GroupNorm(1, 81), nn.Conv2d(81, 1, 1))
+    report = qn.anchor(model, 9).anchor_report
+    assert not report.left
+    assert report.title.endswith("1 sum anchored, 0 left")
+    assert not qn.audit(model, lambda n: field(n, n), [9, 17]).left
+
+
+def test_a_field_that_the_model_resamples_itself():
+    class Resampled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lift, self.place, self.head = (
+                nn.Conv2d(1, 4, 1),
+                nn.Parameter(torch.randn(1, 4, 9, 9)),
+                nn.Conv2d(4, 1, 1),
+            )
+
+        def forward(self, x):
+            place = nn.functional.interpolate(self.place, x.shape[-2:], mode="bilinear", align_corners=True)
+            h = torch.tanh(self.lift(x) + place)
+            return self.head(h - h.mean((2, 3), keepdim=True))
+
+    report = qn.anchor(Resampled(), 9, force=True).anchor_report
+    assert report["place"].action == "unchanged"
+    assert report["place"].why.endswith("the model takes them to other grids itself")

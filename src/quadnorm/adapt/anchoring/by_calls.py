@@ -35,6 +35,8 @@ UNUSED_PADDING = "padding by samples, which no sum that can be anchored sees"
 
 def anchor_calls(model: nn.Module, probe: Probe, report: AnchorReport) -> nn.Module:
     """The model with its own calls anchored too, where they can be followed; the report gets a line for each."""
+    if any(e.kind == "field" for e in report) and failure_on_finer_grid(model, probe) is None:
+        report.entries = _fields_of_a_model_that_runs(model, report)
     before = list(report.entries)
     try:
         report.entries = [e for e in before if not e.kind.startswith("call ")]
@@ -155,6 +157,22 @@ def _add_lines(report: AnchorReport, listing: CallListing, sums: bool) -> None:
         if action == "anchored":  # what a rule said of the module holds no more; other calls' lines do
             report.entries = [e for e in report if e.name != module or e.action != "left" or e.kind.startswith("call ")]
         report.add(module, f"call {name}", action, with_times(why, times))
+
+
+def _fields_of_a_model_that_runs(model: nn.Module, report: AnchorReport) -> list[Entry]:
+    """The lines for a model that runs on another grid, which tensors with one value per training sample would prevent.
+
+    A vector has its length by chance, such as a bias of 256 channels on 16×16; other tensors the model resamples.
+    """
+    entries = []
+    for e in report:
+        if e.kind == "field":
+            owner, _, name = e.name.rpartition(".")
+            if getattr(model.get_submodule(owner), name).ndim == 1:
+                continue
+            e = replace(e, action="unchanged", why=f"{e.why.split(':')[0]}: the model takes them to other grids itself")
+        entries.append(e)
+    return entries
 
 
 def _interpolated_field(entry: Entry) -> Entry:

@@ -76,7 +76,11 @@ class Audit:
         left = ", ".join(dict.fromkeys(e.name or "(model)" for e in self.left))
         if p is not None and (p > 1.7 if not left else 1.7 < p < 2.3):
             return f"{remainder}: what sums that are exact to O(h²) leave"
-        return f"{remainder}: " + (f"the modules left ({left})" if left else "aliasing of the activations")
+        if left:
+            return f"{remainder}: the modules left ({left})"
+        # Of one finer grid alone no order can be told, and a sum's O(h²) may be large on a coarse training grid.
+        own = "what sums that are exact to O(h²) leave, or " if p is None else ""
+        return f"{remainder}: {own}aliasing of the activations"
 
     @property
     def order(self) -> dict[str, float | None]:
@@ -141,7 +145,7 @@ class Audit:
         close = [w for w in means if w != best and means[w] <= 1.02 * means[best]]
         errors_by_way = ", ".join(f"{way} {v:.3%}" for way, v in sorted(means.items(), key=lambda kv: kv[1]))
         tie = f"; {' and '.join(close)} within 2 %" if close else ""
-        name = "nothing: the model as it is is best" if best == "as it is" else best
+        name = "nothing: the model is best as it is" if best == "as it is" else best
         return f"{name}, by the mean error at the other resolutions ({errors_by_way}{tie})"
 
     def to_frame(self) -> Any:

@@ -35,6 +35,8 @@ class AuditRow:
         """What makes the module depend on the resolution, as far as its type tells."""
         if self.action == "left" or self.kind.startswith("call "):
             return self.why
+        if self.action == "unchanged":
+            return f"{self.why.partition(';')[0]}: what is left is its own error" if self.introduced else ""
         if self.action != "anchored":
             if self.container:
                 return "that of its parts" if self.introduced else ""
@@ -55,6 +57,8 @@ class AuditRow:
             return "anchor" + (", or train with QuadNorm" if "norm" in self.kind.lower() else "")
         if self.container and self.action != "left":
             return ""
+        if self.action == "unchanged":
+            return "extend" if self.introduced else ""
         return "at_native" if self.action == "left" or self.introduced else ""
 
     def cells(self) -> list[str]:

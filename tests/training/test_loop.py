@@ -182,7 +182,7 @@ def test_a_checkpoint_states_where_it_comes_from(tiny: Tiny, tmp_path: Path) -> 
         ("resolutions.test=1", "poisson: resolution must be an int or 2 ints"),
         ("resolutions.train=[[3, 3, 3]]", "poisson: resolution must be an int or 2 ints"),
         ("operator.params.norm=qaud", "operator.params for fno: unknown norm 'qaud'; did you mean 'quad'?"),
-        ("device=abacus", "device 'abacus' cannot be used"),
+        ("device=abacus", "unknown device 'abacus'"),
     ],
 )
 def test_what_is_wrong_shows_before_anything_is_written(tiny: Tiny, tmp_path: Path, override: str, line: str) -> None:

@@ -132,7 +132,7 @@ def readme_table(library: Library, most: int = 8) -> str:
         "Relative L² error in %, mean ± 95 % interval over seeds, at the finer grid. Columns (paper) are trained with "
         "that norm; the last ways use the trained LayerNorm model as it is, without retraining."
     )
-    return "\n".join([*lines, "", caption])
+    return "\n".join([*lines, "", caption, *reach_table(library).notes])
 
 
 def _one_per_pair(listed: list[Reach]) -> list[Reach]:

@@ -10,7 +10,7 @@ import numpy as np
 from quadnorm.problems.files.axes.coordinates import FileCoordinates
 from quadnorm.problems.files.model import SPACE, Field, FieldFile
 from quadnorm.problems.files.nodes.placements import PLACEMENTS, Domain, checked
-from quadnorm.problems.files.nodes.settle import Axis
+from quadnorm.problems.files.nodes.settle import StoredAxis
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def assemble(
     words = tuple(lines.words.get(letter, letter) for letter in letters)
     law = _law(path, None if asked.placement is not None else known, len(letters))
     axes = [
-        Axis(path, letter, sizes[letter], given.get(letter), want, domain, by_layout, word).settled()
+        StoredAxis(path, letter, sizes[letter], given.get(letter), want, domain, by_layout, word).settled()
         for letter, word, (want, domain), by_layout in zip(
             letters, words, asked.per_axis(len(letters), path), law, strict=True
         )

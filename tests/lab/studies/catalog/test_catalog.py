@@ -190,8 +190,9 @@ def test_operators_take_what_the_catalog_gives_them():
 
 
 # Minutes on two cores. A Transolver on Helmholtz learns the problem in no less time (the catalog says what was tried),
-# and a model that has not learned decides nothing: that study has more time, and the two norms of its claims alone.
-MINUTES = {"demo": 8, "transolver-helmholtz": 40}
+# and a model that has not learned decides nothing: these studies have more time, and share their runs.
+SLOW = ("transolver-helmholtz", "transolver-helmholtz-4x", "alpha-matrix", "seed-variance")
+MINUTES = {"demo": 8, **dict.fromkeys(SLOW, 80)}
 
 
 @each_study
@@ -207,7 +208,7 @@ def test_desk_fits_the_time_and_keeps_the_question(s):
         assert len(after.test) == len(before.test)
         assert after.problem == {"darcy-official": "darcy"}.get(before.problem, before.problem)
         assert {m.label for m in after.methods} <= {m.label for m in before.methods}
-        assert len(after.methods) >= min(2 if s.name == "transolver-helmholtz" else 3, len(before.methods))
+        assert len(after.methods) >= min(3, len(before.methods))
         assert after.budget.epochs <= before.budget.epochs
 
 

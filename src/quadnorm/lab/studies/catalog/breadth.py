@@ -13,6 +13,7 @@ from quadnorm.lab.studies.catalog.parts import (
     NEAR,
     NONE,
     PICTURED,
+    QUAD_LAYER,
     RMS,
     SINE_BUDGET,
     STAND_IN,
@@ -22,6 +23,7 @@ from quadnorm.lab.studies.catalog.parts import (
     TRAPEZOID_BLEND_01,
     TRAPEZOID_QUAD,
     desk,
+    helmholtz_desk,
     seeds,
     variant,
 )
@@ -30,6 +32,7 @@ from quadnorm.lab.studies.study import Method, Study, Variant
 _SHORT = ("None", "LayerNorm", "QuadNorm", "BlendQuadNorm")
 _SINE = (SINE_BUDGET, MATCHED)
 _MODES = {"galerkin": GALERKIN_MODE, "transolver": MODE}
+_SHARED = ("transolver", "helmholtz")  # slow to train: every study of them takes the runs of transolver-helmholtz
 
 
 # LayerNorm, QuadNorm and BlendQuadNorm from 64²: name, operator, problem, test grids, seeds.
@@ -56,11 +59,13 @@ _PROBLEM_TITLES = {
 
 
 def _simple(name: str, operator: str, problem: str, test: tuple[int, ...], count: int) -> Study:
+    slow = (operator, problem) == _SHARED
+    methods, budget = ((*THREE, QUAD_LAYER), helmholtz_desk()) if slow else (THREE, desk(operator, 64))
     return Study(
         name=name,
         title=f"{_OPERATOR_TITLES[operator]} on {_PROBLEM_TITLES[problem]}, 64² to {test[-1]}²",
         theme="breadth",
-        variants=(variant(problem, operator, THREE, 64, test, desk(operator, 64), table=name),),
+        variants=(variant(problem, operator, methods, 64, test, budget, table=name),),
         seeds=seeds(count),
         tables=(f"tab:{name}",),
         pictured=PICTURED if name in _PICTURED else (),
@@ -96,13 +101,15 @@ _SWEEP_DESK = ("LayerNorm", "α = 0", "α = 0, instance mode", "α = 0.1", "α =
 
 
 def _sweep(operator: str, problem: str, panel: str) -> Variant:
+    slow = (operator, problem) == _SHARED
+    budget = helmholtz_desk(*(m for m in _SWEEP_DESK if m != "α = 0.1")) if slow else desk(operator, 64, _SWEEP_DESK)
     return variant(
         problem,
         operator,
         _SWEEP,
         64,
         (64, 128),
-        desk(operator, 64, _SWEEP_DESK),
+        budget,
         name=f"{operator}-{problem}",
         table="alpha-matrix",
         panel=panel,

@@ -13,7 +13,7 @@ from quadnorm.problems.files.model import SPACE
 
 
 @dataclass(frozen=True)
-class Nodes:
+class SharedNodes:
     """What the dimensions of the fields say about their axes, by letter: coordinates and names; times if there are."""
 
     values: Mapping[str, np.ndarray]
@@ -22,7 +22,7 @@ class Nodes:
     times: np.ndarray | None = None
 
 
-def nodes_of(path: Path, axes: Mapping[str, str], dims: Mapping[str, Dimensions]) -> Nodes:
+def nodes_of(path: Path, axes: Mapping[str, str], dims: Mapping[str, Dimensions]) -> SharedNodes:
     """The nodes of fields whose axes have letters; a ValueError if a letter means two dimensions."""
     seen: dict[str, tuple[str, Dimension]] = {}
     for name, letters in axes.items():
@@ -40,7 +40,7 @@ def nodes_of(path: Path, axes: Mapping[str, str], dims: Mapping[str, Dimensions]
                 )
     values = {letter: d.values for letter, (_, d) in seen.items() if d.values is not None}
     spatial = {letter: d for letter, (_, d) in seen.items() if letter in SPACE}
-    return Nodes(
+    return SharedNodes(
         {letter: x for letter, x in values.items() if letter in SPACE},
         {letter: d.word for letter, d in spatial.items()},
         {letter: d.kind for letter, d in spatial.items() if d.kind in SPATIAL},

@@ -13,7 +13,7 @@ _ANY_PLACEMENT = "placement= ('endpoint', 'cell', 'periodic', 'left', 'interior'
 
 
 @dataclass(frozen=True)
-class Axis:
+class StoredAxis:
     """One axis as described by the file, its layout and the caller; they must agree, and determine the placement."""
 
     path: Path

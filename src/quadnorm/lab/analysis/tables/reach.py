@@ -156,5 +156,7 @@ def names_apart(listed: list[Reach]) -> list[str]:
 def _wins_note(wins: Mapping[str, int], settings: int) -> str:
     ranked = sorted(((count, head) for head, count in wins.items() if count), reverse=True)
     return (
-        f"Smallest or tied, of {settings} settings: " + ", ".join(f"{head} in {count}" for count, head in ranked) + "."
+        f"Smallest or tied, of {settings} setting{'s' * (settings != 1)}: "
+        + ", ".join(f"{head} in {count}" for count, head in ranked)
+        + "."
     )

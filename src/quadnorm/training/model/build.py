@@ -89,8 +89,6 @@ def check_grids(config: TrainConfig, sizes: Sizes, shapes: Iterable[tuple[int, .
             except ValueError as error:
                 grid = "×".join(map(str, shape))
                 raise ValueError(f"the {config.operator.name} of this config does not run at {grid}: {error}") from None
-            except (NotImplementedError, RuntimeError):  # an operation without a form for tensors that hold no values
-                return
 
 
 def _build(config: TrainConfig, sizes: Sizes) -> Normalised:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from torch import Tensor, nn
@@ -50,7 +51,7 @@ class Aligned(Live):
         self.next_call("module")
 
 
-class Observed(Aligned):
+class Observed(Aligned, ABC):
     """A run that changes no call, and shows each to :meth:`observe` once it is made."""
 
     def on_call(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
@@ -59,12 +60,12 @@ class Observed(Aligned):
             self.observe(self.next_call(name), func, args, kwargs, result)
         return result
 
+    @abstractmethod
     def observe(self, call: Call, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Called after each planned call."""
-        raise NotImplementedError
 
 
-class Steered(Aligned):
+class Steered(Aligned, ABC):
     """A run in which :meth:`steer` is called in place of each planned call."""
 
     def on_call(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
@@ -76,9 +77,9 @@ class Steered(Aligned):
             self.next_call(name)
         return result
 
+    @abstractmethod
     def steer(self, call: Call, func: Any, args: Any, kwargs: Any) -> Any:
         """What to do in place of ``func(*args, **kwargs)``."""
-        raise NotImplementedError
 
 
 class NativeConstants(Observed):

@@ -29,6 +29,19 @@ print(*sorted(r for r in roots - set(sys.stdlib_module_names) - {"torch", "numpy
     assert python(code) == ""
 
 
+def test_the_norms_and_operators_load_nothing_of_torch_that_torch_did_not_load_itself():
+    """Waiting: ``torch._dynamo`` alone takes longer than ``import torch``; a decorator is enough to load it."""
+    code = """
+import sys, torch
+before = set(sys.modules)
+import quadnorm
+quadnorm.QuadNorm, quadnorm.Anchored, quadnorm.operators.FNO, quadnorm.carry, quadnorm.problems.problem
+roots = (m.partition(".")[0] for m in set(sys.modules) - before if getattr(sys.modules[m], "__file__", None))
+print(*sorted(set(roots) - set(sys.stdlib_module_names) - {"numpy", "quadnorm"}))
+"""
+    assert python(code) == ""
+
+
 def test_public_names_exist_and_are_listed():
     for name in quadnorm.__all__:
         assert getattr(quadnorm, name) is not None

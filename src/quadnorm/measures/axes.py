@@ -158,13 +158,16 @@ def _exported_weights(name: str, n: int) -> Tensor:
     return torch.tensor(_listed_weights(name, n), dtype=torch.float64, device="cpu")
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _listed_weights(name: str, n: int) -> list[float]:
     from quadnorm.measures.rules import RULES
 
     with torch.utils._python_dispatch._disable_current_modes():
         values: list[float] = RULES[name].weights(n).tolist()
     return values
+
+
+# What torch.compiler.assume_constant_result does, which first imports the whole compiler (longer than torch itself).
+_listed_weights._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 # Rules without a closed form stay opaque to a tracer: the graph holds the rule's name and looks the weights up later.

@@ -19,11 +19,43 @@ def endpoint(n: int, n0: int) -> np.ndarray:
     return w
 
 
-@given(st.integers(2, 200), st.integers(1, 200))
+@given(st.integers(2, 200), st.integers(2, 200))
 def test_closed_form(n, n0):
     w = Anchored(n0).weights(n).numpy()
     np.testing.assert_allclose(w, endpoint(n, n0), rtol=1e-12, atol=1e-16)
     assert w.sum() == pytest.approx(1, abs=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("placement", "only", "nodes"),
+    [
+        ("endpoint", 0.5, lambda n: np.linspace(0, 1, n)),
+        ("left", 0.0, lambda n: np.arange(n) / n),
+        ("interior", 0.5, lambda n: (np.arange(n) + 1) / (n + 1)),
+        ("gauss-legendre", 0.5, lambda n: (np.polynomial.legendre.leggauss(n)[0] + 1) / 2),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 64, 65])
+def test_a_single_training_sample_keeps_its_place(placement, only, nodes, n):
+    """The counting measure of one sample is a point mass where that sample lies, so lines give their value there."""
+    w = Anchored(1, placement).weights(n).numpy()
+    assert (w >= 0).all()
+    assert (w > 0).sum() <= 2
+    assert w.sum() == pytest.approx(1, abs=1e-13)
+    assert w @ (2 + 3 * nodes(n)) == pytest.approx(2 + 3 * only, abs=1e-12)
+
+
+def test_a_single_sample_of_a_circle_stands_for_all_of_it():
+    train = Grid.from_coordinates([0.3], bounds=((0, 1),), periodic=True)
+    w = Anchored(train, target=Grid.from_coordinates(np.arange(5) / 5, bounds=((0, 1),), periodic=True)).weights(5)
+    torch.testing.assert_close(w, torch.full((5,), 0.2, dtype=torch.float64), atol=1e-12, rtol=0)
+
+
+def test_padding_beside_a_single_sample_has_no_length():
+    with pytest.raises(ValueError, match="no spacing, so 2 padded samples"):
+        Anchored.padded((1,), ("endpoint",), ((1, 1),))
+    assert torch.equal(Anchored.padded((1,), ("endpoint",), ((0, 0),)).weights(1), torch.ones(1).double())
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ class Anchored(Separable):
 
     A model that averages over its samples has learned with the counting measure of its training grid. That measure has
     a meaning between the samples: each of the n₀−1 gaps carries the mass 1/n₀, and the two outermost samples carry an
-    extra 1/(2n₀) each. On endpoint-inclusive nodes it is, per axis,
+    extra 1/(2n₀) each (a single sample, n₀ = 1, carries all of it, in the middle). On n₀ ≥ 2 endpoint-inclusive nodes
+    it is, per axis,
 
     .. math:: (1 - 1/n_0)\,\text{trapezoid} + (1/n_0)\,(\delta_{first} + \delta_{last})/2 .
 
@@ -84,6 +85,12 @@ class Anchored(Separable):
                dtype=torch.float64)
         """
         axes = tuple(PaddedAxis(p, n, *pad) for n, p, pad in zip(grid, placement, padding, strict=True))
+        for k, a in enumerate(axes):
+            if a.placement == "endpoint" and a.n0 == 1 and a.native > 1:
+                raise ValueError(
+                    f"axis {k}: a single endpoint-inclusive sample has no spacing, so {a.native - 1} padded samples "
+                    f"have no length in space; expected 2 or more samples on a padded axis, or another placement"
+                )
         measure = object.__new__(cls)
         measure._set(anchor=tuple(a.native for a in axes), _axes=axes, _every=False)
         return measure
@@ -192,6 +199,8 @@ def _endpoint(n: int, n0: int) -> Tensor:
     """The closed form on endpoint-inclusive nodes; only tensor operations on n, so that it can be traced."""
     if n == 1 or (not torch.compiler.is_compiling() and n == n0):
         return counting(n)
+    if n0 == 1:  # the only sample lies in the middle: on the middle sample, or half on each of the middle two
+        return (1 - (torch.arange(n, dtype=torch.float64, device="cpu") - (n - 1) / 2).abs()).clamp_min(0)
     return (1 - 1 / n0) * trapezoid(n) + ends(n) / (2 * n0)
 
 
@@ -220,10 +229,10 @@ def _continuum(train: Axis, n0: int) -> Mass:
     if isinstance(train, RuleAxis) and train.rule.placement in ("cell", "periodic"):
         return Mass(_float64([train.lo, train.hi]), _float64([1.0]))
     x = train.nodes(n0).sort().values
-    if n0 == 1:
-        return Mass(x, x.new_empty(0), ((x, 1.0),))
     if isinstance(train, Coordinates) and train.periodic:
         return Mass(torch.cat([x, x[:1] + (train.hi - train.lo)]), torch.full_like(x, 1 / n0))
+    if n0 == 1:
+        return Mass(x, x.new_empty(0), ((x, 1.0),))
     return Mass(x, torch.full_like(x[1:], 1 / n0), ((x[:1], 0.5 / n0), (x[-1:], 0.5 / n0)))
 
 

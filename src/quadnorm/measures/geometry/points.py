@@ -18,11 +18,12 @@ from quadnorm.measures.geometry.coordinates import (
     share,
 )
 from quadnorm.measures.geometry.polygons import areas, polygon, volumes
+from quadnorm.measures.geometry.spherical import voronoi_on_sphere
 
 _SAME = {2: 1e-12, 3: 1e-9}  # of the domain's width: no tessellation can be trusted with spacings below
 
 
-def voronoi_weights(points: Any, bounds: Any = None, *, domain: Any = None) -> torch.Tensor:
+def voronoi_weights(points: Any, bounds: Any = None, *, domain: Any = None, sphere: bool = False) -> torch.Tensor:
     """Control volumes of scattered points, w_i = |{x ∈ Ω : |x − x_i| ≤ |x − x_j| for all j}|; they sum to |Ω|.
 
     Σ_i w_i f(x_i) integrates functions that are constant on each cell exactly; on a lattice the weights are those of
@@ -34,6 +35,10 @@ def voronoi_weights(points: Any, bounds: Any = None, *, domain: Any = None) -> t
         domain: in 2-D, Ω is this polygon: a shapely Polygon or MultiPolygon, or one ring of vertices (k, 2), or a
             sequence of rings, the outer one first and then the holes. Ω need not be convex; distance is Euclidean, so a
             cell may reach across a hole, and all of its pieces inside Ω count.
+        sphere: Ω is the whole sphere, and distance is along great circles. points are (N, 2), latitude and longitude in
+            degrees, with areas on the unit sphere that sum to 4π; or (N, 3), vectors from the centre of a sphere of
+            radius R, with areas that sum to 4πR². Serves reduced Gaussian grids, HEALPix, icosahedral grids and
+            networks of stations alike; points within 1e-9 radians share their cell.
 
     All points must lie in Ω, up to the rounding of their dtype. Equal points share their cell in equal parts; so do
     points within 1e-12 (2-D) or 1e-9 (3-D) of the domain's width. Weights do not depend on the order of points.
@@ -47,7 +52,18 @@ def voronoi_weights(points: Any, bounds: Any = None, *, domain: Any = None) -> t
     tensor([0.2500, 0.5000, 0.2500], dtype=torch.float64)
     >>> voronoi_weights([[0.25, 0.5], [0.75, 0.5]], bounds=((0, 1), (0, 1)))
     tensor([0.5000, 0.5000], dtype=torch.float64)
+    >>> voronoi_weights([[0.0, 0], [0, 90], [0, 180]], sphere=True) / (4 * torch.pi)  # lunes of 135°, 90° and 135°
+    tensor([0.3750, 0.2500, 0.3750], dtype=torch.float64)
     """
+    if sphere:
+        if bounds is not None or domain is not None:
+            raise ValueError(
+                "sphere=True has the whole sphere as its domain; got bounds or domain as well. For a region, take "
+                "the areas of its cells (quadnorm.measure_of), or points in an equal-area projection, without sphere="
+            )
+        _need_extra("voronoi_weights", 3)
+        areas_, owner, radius = voronoi_on_sphere(points)
+        return share(areas_ * radius**2, owner)
     given = distinct(points)
     x = given.points
     dim = x.shape[1]

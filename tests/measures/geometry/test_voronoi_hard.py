@@ -219,4 +219,4 @@ def test_a_missing_extra_is_named(weigh, monkeypatch):
 
 def test_examples_in_the_docstrings():
     result = doctest.testmod(module)
-    assert (result.failed, result.attempted) == (0, 3)
+    assert (result.failed, result.attempted) == (0, 4)

@@ -52,12 +52,22 @@ def matrix(axis: Axis1D, method: str, device: torch.device | str = "cpu") -> Ten
     a, b = among(*axis, torch.arange(axis.n, device=device))
     low = a // b
     part = (a - b * low).to(torch.float64) / b
+    return matrix_at(low, part, axis.m, method, axis.wraps)
+
+
+def matrix_at(low: Tensor, part: Tensor, m: int, method: str, wraps: bool) -> Tensor:
+    """M (P, m) float64 for any places: ``part`` of the way from the old node ``low`` to the next.
+
+    >>> matrix_at(torch.tensor([0, 1]), torch.tensor([0.5, 0.0]), 3, "linear", wraps=False)
+    tensor([[0.5000, 0.5000, 0.0000],
+            [0.0000, 1.0000, 0.0000]], dtype=torch.float64)
+    """
     if method == "bicubic":
-        return _cubic_convolution(low, part, axis.m, axis.wraps)
+        return _cubic_convolution(low, part, m, wraps)
     if method == "linear":
-        return _linear(low, part, axis.m, axis.wraps)
+        return _linear(low, part, m, wraps)
     if method == "cubic":
-        return _dirichlet(low, part, axis.m) if axis.wraps else spline(low, part, axis.m)
+        return _dirichlet(low, part, m) if wraps else spline(low, part, m)
     raise ValueError(unknown("way to interpolate", method, METHODS))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import sys
 from functools import lru_cache
@@ -34,12 +35,17 @@ def from_file(text: str, expected: str) -> Any:
     return getattr(module, name)
 
 
+def source_hash(text: str) -> str:
+    """A short hash of the file that FILE.py:NAME names: what was made with it knows whether it has changed since."""
+    return hashlib.sha256(Path(text.rpartition(":")[0]).expanduser().read_bytes()).hexdigest()[:16]
+
+
 @lru_cache(maxsize=16)
 def _run(path: Path, _stamp: int) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{path} is not a Python file")
-    print(printable(f"running {path}"), file=sys.stderr)  # whoever names a stranger's file runs it
+    print(printable(f"running {path}"), file=sys.stderr)
     module = importlib.util.module_from_spec(spec)
     before = sys.modules.get(path.stem)
     if before is None:

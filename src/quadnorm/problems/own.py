@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from pathlib import Path
-
-from quadnorm._load import from_file
+from quadnorm._load import from_file, source_hash
 from quadnorm.problems.base import Problem
 
 
@@ -21,6 +18,5 @@ def own_class(text: str) -> type[Problem]:
     if missing:
         raise ValueError(f"{text}: the class lacks {', '.join(missing)}; see quadnorm.problems.Problem")
     if cls.source is None:
-        file = Path(text.rpartition(":")[0]).expanduser()
-        cls.source = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+        cls.source = source_hash(text)
     return cls

@@ -69,6 +69,12 @@ def test_a_written_config_reads_back_equal(
             "config: operator.name: unknown operator 'fnoo'; did you mean 'fno'? Known: fno, galerkin, "
             "neuralop-fno, transolver",
         ),
+        (["lr=1e-3"], "config: unknown key 'lr'; write optimiser.lr=0.001"),
+        (["placement=cell"], "config: unknown key 'placement'; write problem.params.placement=cell"),
+        (["norm=quad"], "config: unknown key 'norm'; write operator.params.norm=quad"),
+        (["operator.width=8"], "config: unknown key 'width' in 'operator'; write operator.params.width=8"),
+        (["problem=poisson"], "config: problem: expected keys with values, got 'poisson'; write problem.name=poisson"),
+        (["operator.name=my.py"], "config: operator.name: my.py: expected FILE.py:NAME, the class or function that"),
         (["optimiser.lr=-1"], "config: optimiser.lr: input should be greater than 0, got -1"),
         (["optimiser.lr=.nan"], "config: optimiser.lr: input should be a finite number, got nan"),
         (["resolutions.train=[33, 33]"], "config: resolutions: train names a grid twice: [33, 33]"),

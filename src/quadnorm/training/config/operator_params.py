@@ -29,7 +29,10 @@ def check_params(make: Callable[..., Any], params: Mapping[str, Any]) -> None:
     Traceback (most recent call last):
     ValueError: modes must be an integer between 1 and 16384, got 2.5
     """
-    hints = get_type_hints(getattr(make, "__init__", make))
+    try:
+        hints = get_type_hints(make.__init__ if isinstance(make, type) else make)
+    except NameError:  # annotations of a user's class that only type checkers can read
+        return
     for name, value in params.items():
         hint = hints.get(name, Any)
         kinds = get_args(hint) or (hint,)

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from quadnorm._suggest import unknown
 from quadnorm._yaml import dump, parse
 from quadnorm.training.config import TrainConfig
+from quadnorm.training.config.operator_params import RANGES
 
 Source = TrainConfig | Mapping[str, Any] | str | os.PathLike[str] | None
 
@@ -131,6 +132,9 @@ def _line(place: list[str], kind: str, message: str, got: Any) -> str:
         for part in place[:-1]:
             parent = _section(parent, part) or parent
         inside = f" in {'.'.join(place[:-1])!r}" if len(place) > 1 else ""
+        elsewhere = _elsewhere(place[-1])
+        if elsewhere:
+            return f"unknown key {place[-1]!r}{inside}; write {elsewhere}={got}"
         hint = "; its own parameters go under 'params'" if "params" in parent.model_fields else ""
         return (
             f"unknown key {place[-1]!r}{inside}; "
@@ -141,4 +145,17 @@ def _line(place: list[str], kind: str, message: str, got: Any) -> str:
     if kind == "value_error":  # raised by our own sections: the message says already what was got
         return f"{'.'.join(place)}: {text}" if place else text
     text = f"expected {_EXPECTED[kind]}" if kind in _EXPECTED else f"{text[:1].lower()}{text[1:]}"
-    return f"{'.'.join(place)}: {text}, got {got!r}"
+    section = _section(TrainConfig, place[0]) if len(place) == 1 else None
+    named = section is not None and "name" in section.model_fields and isinstance(got, str)
+    return f"{'.'.join(place)}: {text}, got {got!r}" + (f"; write {place[0]}.name={got}" if named else "")
+
+
+def _elsewhere(key: str) -> str | None:
+    """The full name of a setting that was given without its section, such as optimiser.lr for lr; None if unknown."""
+    for name in TrainConfig.model_fields:
+        section = _section(TrainConfig, name)
+        if section is not None and key in section.model_fields and key not in ("name", "params", "seed"):
+            return f"{name}.{key}"
+    if key in (*RANGES, "norm", "measure", "kernel"):
+        return f"operator.params.{key}"
+    return f"problem.params.{key}" if key in ("placement", "paths") else None

@@ -72,7 +72,7 @@ class TrainConfig(Section):
         """The peak learning rate."""
         if self.optimiser.lr is not None:
             return self.optimiser.lr
-        return LEARNING_RATES[self.operator.name]
+        return LEARNING_RATES.get(self.operator.name, LEARNING_RATES["fno"])
 
     @property
     def warmup_epochs(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm._files import DamagedError
+from quadnorm._load import names_file, source_hash
 from quadnorm.problems.points import POINTS
 from quadnorm.training.config import TrainConfig
 from quadnorm.training.config.read import checked
@@ -21,6 +23,8 @@ from quadnorm.training.files.folder import BEST, LAST
 from quadnorm.training.loop import State
 from quadnorm.training.model import Normalised, Sizes, build_model, outline
 from quadnorm.training.versions import environment
+
+log = logging.getLogger("quadnorm")
 
 
 def save_run(
@@ -39,12 +43,14 @@ def save_run(
             tensors |= {f"optimiser.{names[i]}.{key}": value for key, value in values.items()}
         # Data and batch order have their own random streams, so this is the only random state of a run.
         tensors["random.torch"] = torch.get_rng_state()
-    info = {
+    info: dict[str, Any] = {
         "config": config.model_dump(mode="json"),
         "sizes": asdict(sizes),
         "state": state.to_json(),
         "environment": environment(),
     }
+    if names_file(config.operator.name):
+        info["operator_source"] = source_hash(config.operator.name)
     write_checkpoint(path, tensors, info)
 
 
@@ -72,9 +78,16 @@ class Saved:
     def model(self) -> Normalised:
         """The model with its weights. Names and shapes are compared with the file before memory is allocated."""
         self._compare(outline(self.config, self.sizes))
+        self._note_changed_source()
         model = build_model(self.config, self.sizes)
         self.fill(model)
         return model
+
+    def _note_changed_source(self) -> None:
+        """Say so if the file of a user's own model has changed since training: its weights may mean something else."""
+        name, before = self.config.operator.name, self.info.get("operator_source")
+        if names_file(name) and before is not None and before != source_hash(name):
+            log.warning("%s has changed since %s was trained", name.rpartition(":")[0], self.path)
 
     def fill(self, model: Normalised) -> None:
         """Load the weights into a model of the same config."""
@@ -148,7 +161,8 @@ def load_model(
     """A trained model with its normalisers, in evaluation mode, and the config it was trained with.
 
     ``where`` is a run's folder or a checkpoint file; a file of :func:`save_anchored` gives an anchored model, or, with
-    ``as_trained``, the model that was anchored. Nothing in the file is executed.
+    ``as_trained``, the model that was anchored. Nothing in the file is executed; a run of a model of your own,
+    FILE.py:NAME, runs that file of yours again.
     """
     saved = Saved(find_checkpoint(where, which))
     model: nn.Module = saved.model().eval()

@@ -48,6 +48,13 @@ class Normalised(nn.Module):
         y: Tensor = self.operator(encoded, **options)
         return y * _channels(self.y_std, y) + _channels(self.y_mean, y)
 
+    def state_dict(self, *args: Any, **options: Any) -> Any:
+        """The tensors alone: models of other libraries add settings, which a file of weights cannot store."""
+        state = super().state_dict(*args, **options)
+        for name in [k for k, v in state.items() if not isinstance(v, Tensor)]:
+            del state[name]
+        return state
+
 
 def moments(values: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of each channel, (C,) each, over samples and space, in float64.

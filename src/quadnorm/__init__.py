@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from quadnorm.adapt import at_native, check_grid, register_anchor
-    from quadnorm.adapt.anchoring.anchor import anchor
+    from quadnorm.adapt.anchor import anchor
     from quadnorm.adapt.auditing.audit import audit
     from quadnorm.adapt.converting.convert import convert
-    from quadnorm.adapt.extending.extend import extend
+    from quadnorm.adapt.extend import extend
     from quadnorm.measures import (
         Anchored,
         Blend,

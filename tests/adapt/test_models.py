@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import quadnorm as qn
-from tests.adapt.calls.small import FINE, field
+from tests.adapt.small import FINE, field
 
 
 def test_numpy_integers_are_resolutions():

@@ -5,28 +5,31 @@ sum, on the new grid's samples. :func:`extend` takes the sums on the training gr
 its nodes. :func:`at_native` runs on the training grid and interpolates the output. :func:`audit` tells which parts of a
 model need that, and which way serves; :func:`convert` swaps norms, to train anew.
 
-The rooms, in reading order:
+In reading order:
 
-- ``calls/``: sees the calls of a model's forward, and finds out which mix samples. All else is built on it.
-- ``extending/``, then ``anchoring/``: each with a table of functions that mix samples, and what to do in their place.
-- ``auditing/``: measures what each module and call does to a change of grid. ``converting/``: swaps norms.
-- ``native.py``: the way at the training grid.
-- ``models.py``, ``placing.py``, ``report.py``: what all rooms need: copies and grids of models, where the samples of
-  data lie, and the tables that users read.
+1. ``watch.py`` (with ``patches.py``, ``trees.py``, ``functions.py``): one run of a model, seen call by call.
+2. ``layouts.py``, ``probes.py``, ``forms.py``, ``nodes.py``: a model's inputs, how sizes move with the grid, and values
+   taken from one grid to another.
+3. ``plan.py`` (with ``calls.py``, ``counts.py``): what is known of each call on any grid, from several watched runs.
+4. ``operations/``: the table of operations that mix samples, and what anchoring and extension make of each.
+5. ``follow.py``, ``steer.py``: runs on other grids in step with a plan.
+6. ``extend.py`` (``extended.py``, ``points.py``, ``shards.py``), ``anchor.py`` (``anchored.py``, ``anchoring/``,
+   ``drift.py``), ``native.py``: the ways.
+7. ``auditing/``: measures what each module and call does to a change of grid. ``converting/``: swaps norms.
 """
 
-from quadnorm.adapt.anchoring.anchor import anchor
+from quadnorm.adapt.anchor import anchor
+from quadnorm.adapt.anchored import AnchoredCalls
 from quadnorm.adapt.anchoring.rules.registry import Place, register_anchor
-from quadnorm.adapt.anchoring.summing.model import AnchoredCalls
 from quadnorm.adapt.anchoring.torch_modules import SpatialMean
 from quadnorm.adapt.auditing.audit import audit
 from quadnorm.adapt.auditing.report import Audit
-from quadnorm.adapt.calls.errors import CannotFollowError
 from quadnorm.adapt.converting.convert import Conversion, convert
-from quadnorm.adapt.extending.extend import extend
-from quadnorm.adapt.extending.extended import Extended
+from quadnorm.adapt.extend import extend
+from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.native import AtNative, at_native
 from quadnorm.adapt.report import AnchorReport, Entry
+from quadnorm.adapt.watch import CannotFollowError
 from quadnorm.carry.gridcheck import GridCheck, check_grid
 from quadnorm.carry.grids import carry
 from quadnorm.carry.scattered import AtNativePoints

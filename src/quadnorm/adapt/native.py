@@ -8,11 +8,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
-from quadnorm.adapt.calls.inputs.layouts import check_layout, grid_of_inputs, regridded
-from quadnorm.adapt.calls.inputs.probes import layout_of_model
-from quadnorm.adapt.calls.trees import mapped
-from quadnorm.adapt.calls.watching.quiet import trial_output
+from quadnorm.adapt.layouts import check_layout, grid_of_inputs, regridded
 from quadnorm.adapt.models import model_grid
+from quadnorm.adapt.probes import layout_of_model
+from quadnorm.adapt.trees import mapped
+from quadnorm.adapt.watch import trial_output
 from quadnorm.carry.grids import carry
 from quadnorm.carry.lines import METHODS
 from quadnorm.carry.scattered import AtNativePoints

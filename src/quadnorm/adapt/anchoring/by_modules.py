@@ -12,10 +12,10 @@ from quadnorm.adapt.anchoring.rules.apply import apply_rules, known, learn_neura
 from quadnorm.adapt.anchoring.size_dependence import NO_SUMS
 from quadnorm.adapt.anchoring.torch_modules import OverGrid
 from quadnorm.adapt.anchoring.trace import Example, Trace, trace
-from quadnorm.adapt.calls.inputs.guesses import guess_examples
-from quadnorm.adapt.calls.trees import tensors
+from quadnorm.adapt.layouts import guess_examples
 from quadnorm.adapt.models import deep_copy
 from quadnorm.adapt.report import AnchorReport, size_text
+from quadnorm.adapt.trees import tensors
 from quadnorm.measures.base import Shape
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from quadnorm.adapt.calls.trees import tensors
 from quadnorm.adapt.report import size_text
+from quadnorm.adapt.trees import tensors
 from quadnorm.measures import Anchored
 from quadnorm.measures.base import Shape
 

@@ -10,18 +10,8 @@ from typing import Any
 from torch import Tensor
 from torch.overrides import resolve_name
 
-from quadnorm.adapt.calls.planning.mixing import (
-    ATTENDED,
-    COUNTED,
-    FOURIER,
-    NORMED,
-    PADDED,
-    PATCHES,
-    POOLS,
-    SHARED,
-    SHIFTED,
-)
-from quadnorm.adapt.calls.trees import tensors
+from quadnorm.adapt.operations.base import ATTENDED, COUNTED, FOURIER, NORMED, PADDED, PATCHES, POOLS, SHARED, SHIFTED
+from quadnorm.adapt.trees import tensors
 from quadnorm.measures.base import Shape
 
 PICKED = (

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from quadnorm.adapt.anchoring.size_dependence import why_it_depends
-from quadnorm.adapt.calls.functions.names import canonical
-from quadnorm.adapt.calls.functions.products import PRODUCTS
-from quadnorm.adapt.calls.trees import tensors
-from quadnorm.adapt.calls.watching.quiet import advice_on_gradients, uncompiled
+from quadnorm.adapt.functions import canonical
 from quadnorm.adapt.models import trial_copy
+from quadnorm.adapt.operations.base import PRODUCTS
+from quadnorm.adapt.trees import tensors
+from quadnorm.adapt.watch import advice_on_gradients, uncompiled
 from quadnorm.measures.base import Shape
 
 WEIGHTED = {*PRODUCTS, *(f"conv{t}{d}d" for t in ("", "_transpose") for d in (1, 2, 3)), "bilinear"}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from quadnorm.adapt.anchoring.by_calls import anchor_calls
+from quadnorm.adapt.anchor import anchor_calls
 from quadnorm.adapt.anchoring.by_modules import anchor_modules
 from quadnorm.adapt.auditing.commute import Gaps, Restriction, module_gaps, module_outputs
 from quadnorm.adapt.auditing.data import AuditData, MakeInput, Resolution, read_data
@@ -25,13 +25,13 @@ from quadnorm.adapt.auditing.layout import ChannelsFirst, under_own_names
 from quadnorm.adapt.auditing.report import Audit
 from quadnorm.adapt.auditing.rows import AuditRow, add_call_rows, module_rows
 from quadnorm.adapt.auditing.traits import between, traits
-from quadnorm.adapt.calls.errors import CannotFollowError
-from quadnorm.adapt.calls.inputs.probes import Probe
-from quadnorm.adapt.extending.extend import gap_at_training_nodes
-from quadnorm.adapt.extending.extended import Extended
+from quadnorm.adapt.extend import gap_at_training_nodes
+from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.models import check_module, model_grid, own_placement, trial_copy
-from quadnorm.adapt.placing import decided_placement, placement_of_data
+from quadnorm.adapt.placement import decided_placement, placement_of_data
+from quadnorm.adapt.probes import Probe
 from quadnorm.adapt.report import AnchorReport
+from quadnorm.adapt.watch import CannotFollowError
 from quadnorm.measures.base import Shape
 
 

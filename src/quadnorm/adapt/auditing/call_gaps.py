@@ -7,17 +7,16 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from quadnorm.adapt.calls.following.aligned import Observed, run_under
-from quadnorm.adapt.calls.following.steps import Step
-from quadnorm.adapt.calls.grids.forms import Forms
-from quadnorm.adapt.calls.grids.gaps import relative_gap
-from quadnorm.adapt.calls.planning.plan import Call, CallPlan
-from quadnorm.adapt.calls.trees import tensors, with_tensors
-from quadnorm.adapt.calls.watching.quiet import leaving_no_trace
-from quadnorm.adapt.calls.watching.transforms import unhidden
-from quadnorm.adapt.extending.families import spectra
-from quadnorm.adapt.extending.families.products import only_pairs_samples
-from quadnorm.adapt.extending.report import action_and_reason
+from quadnorm.adapt.calls import Call, CallPlan, Step
+from quadnorm.adapt.follow import Observed, run_under
+from quadnorm.adapt.forms import Forms
+from quadnorm.adapt.listing import action_and_reason
+from quadnorm.adapt.nodes import relative_gap
+from quadnorm.adapt.operations import spectra
+from quadnorm.adapt.operations.products import only_pairs_samples
+from quadnorm.adapt.patches import unhidden
+from quadnorm.adapt.trees import tensors, with_tensors
+from quadnorm.adapt.watch import leaving_no_trace
 from quadnorm.measures.base import Shape
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.calls.trees import tensors
-from quadnorm.adapt.calls.watching.transforms import unhidden
+from quadnorm.adapt.patches import unhidden
+from quadnorm.adapt.trees import tensors
 from quadnorm.carry.grids import carry
 from quadnorm.measures.base import Shape
 

@@ -16,12 +16,12 @@ from quadnorm.adapt.anchoring.by_modules import anchored_parts
 from quadnorm.adapt.auditing.commute import Restriction, module_gaps, relative
 from quadnorm.adapt.auditing.data import Resolution
 from quadnorm.adapt.auditing.rows import AuditRow, extending_evaluates
-from quadnorm.adapt.calls.errors import first_line
-from quadnorm.adapt.calls.trees import tensors
-from quadnorm.adapt.extending.extended import Extended
+from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.models import trial_copy
 from quadnorm.adapt.native import AtNative
 from quadnorm.adapt.report import AnchorReport, size_text
+from quadnorm.adapt.trees import tensors
+from quadnorm.adapt.watch import first_line
 from quadnorm.carry.grids import carry
 from quadnorm.measures.base import Shape
 

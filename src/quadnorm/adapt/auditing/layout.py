@@ -9,8 +9,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from quadnorm.adapt.auditing.rows import AuditRow
-from quadnorm.adapt.calls.trees import mapped
 from quadnorm.adapt.report import AnchorReport
+from quadnorm.adapt.trees import mapped
 from quadnorm.measures.base import Shape
 
 

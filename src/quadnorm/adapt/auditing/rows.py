@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from quadnorm.adapt.auditing.call_gaps import call_gaps
-from quadnorm.adapt.calls.planning.mixing import KINDS
-from quadnorm.adapt.extending.extended import Extended
+from quadnorm.adapt.extended import Extended
+from quadnorm.adapt.operations.base import KINDS
 from quadnorm.adapt.report import AnchorReport, Entry
 
 HEAD = ("module", "kind", "introduced", "cumulative", "order", "alone", "fixed", "cause", "remedy")

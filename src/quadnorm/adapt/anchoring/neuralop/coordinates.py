@@ -10,7 +10,7 @@ from torch import nn
 
 from quadnorm.adapt.anchoring.rules.registry import RULES, Outcome, Place, anchored, unchanged
 from quadnorm.adapt.anchoring.torch_modules import change_class
-from quadnorm.adapt.calls.grids.nodes import positions
+from quadnorm.adapt.nodes import positions
 from quadnorm.measures.base import Shape
 
 

@@ -1,0 +1,97 @@
+"""How far the ways to run a model drift from its native run, on a smooth probe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from quadnorm.adapt.anchoring.running_grid import grid_argument
+from quadnorm.adapt.extended import Extended
+from quadnorm.adapt.models import trial_copy
+from quadnorm.adapt.nodes import at_training_nodes, relative_gap
+from quadnorm.adapt.probes import Probe
+from quadnorm.adapt.report import size_text
+from quadnorm.adapt.trees import tensors
+from quadnorm.adapt.watch import CannotFollowError, first_line
+from quadnorm.measures.base import Shape
+
+
+@dataclass(frozen=True)
+class Drifts:
+    """Relative differences from the native run at its nodes, by way; nan where a way does not run."""
+
+    shape: Shape
+    native: Shape
+    ways: dict[str, float]
+    refused: str = ""  # why the model cannot be extended
+    rounding: float = 1e-6  # a difference that the outputs' dtype does not tell
+
+    @property
+    def take(self) -> str:
+        """The way to take."""
+        if "extend" not in self.ways:
+            return "at_native" if not self.ways.get("anchor", 1.0) < 0.1 * self.ways["as it is"] else "anchor"
+        good = self.ways.get("anchor", float("nan")) < max(0.1 * self.ways["as it is"], 1e-4)
+        return "extend, or anchor where the new grid's input holds more than the training grid's" if good else "extend"
+
+    @property
+    def worse(self) -> bool:
+        """Whether anchoring makes it worse."""
+        before, after = self.ways.get("as it is", float("nan")), self.ways.get("anchor", float("nan"))
+        return after > 1.02 * before + self.rounding
+
+    def __str__(self) -> str:
+        grids = " to ".join(size_text(g) for g in (self.native, self.shape))
+        values = ", ".join(f"{way} {v:.1e}" for way, v in self.ways.items())
+        why = f" (extend refuses: {self.refused})" if self.refused else ""
+        return f"drift from {grids} on a smooth input: {values}{why}; take {self.take}"
+
+
+def failure_on_finer_grid(model: nn.Module, probe: Probe) -> str | None:
+    """Why a model does not run on a finer grid; None if it does."""
+    shape = probe.finer
+    args, kwargs = probe.smooth(shape)
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            trial_copy(model)(*args, **kwargs, **probe.grid_option(shape))
+    except Exception as error:  # whatever the model's own code makes of it
+        return first_line(error)
+    return None
+
+
+def measure_drifts(model: nn.Module, anchored: nn.Module | None, probe: Probe) -> Drifts:
+    """Measure all ways on a grid that contains the training grid."""
+    shape, options = probe.finer, probe.grid_option(probe.finer)
+    trial = trial_copy(model)
+    extended = Extended(trial, probe.resolution, probe.placements, probe.layout, "cubic")
+    native_arguments, arguments = probe.smooth(probe.resolution), probe.smooth(shape)
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        native = trial(*native_arguments[0], **native_arguments[1])
+        try:
+            plan = extended.plan(*native_arguments)
+        except CannotFollowError as error:
+            return Drifts(shape, probe.resolution, {"as it is": float("nan")}, str(error).split(";")[0])
+        nodes = plan.nodes(shape)
+
+        def gap(run: Callable[..., Any], **more: Any) -> float:
+            try:
+                output = run(*arguments[0], **arguments[1], **more)
+                return relative_gap(at_training_nodes(output, plan.outputs, nodes), tensors(native))
+            except Exception:  # a way that does not run has no drift
+                return float("nan")
+
+        ways = {"as it is": gap(trial)}
+        if anchored is not None:
+            fixed = trial_copy(anchored)
+            ways["anchor"] = gap(fixed, **(options if hasattr(fixed, "layout") else grid_argument(fixed, shape)))
+        extension = gap(extended, **options)
+    refused = "" if extension < 1e-4 else "it could not follow what the model does with its samples"
+    if not refused:
+        ways["extend"] = extension
+    ways["at_native"] = 0.0
+    dtype = next((t.dtype for t in tensors(native) if t.is_floating_point()), torch.float32)
+    return Drifts(shape, probe.resolution, ways, refused, max(1e-6, 4 * torch.finfo(dtype).eps))

@@ -1,0 +1,137 @@
+"""A trained model, evaluated on any grid with the sums of its training grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from quadnorm._suggest import unknown
+from quadnorm.adapt.calls import CallPlan
+from quadnorm.adapt.extended import Extended
+from quadnorm.adapt.listing import report_of
+from quadnorm.adapt.models import check_module, model_grid
+from quadnorm.adapt.nodes import at_training_nodes, relative_gap
+from quadnorm.adapt.probes import Probe, make_probe
+from quadnorm.adapt.report import grid_text, size_text
+from quadnorm.adapt.trees import tensors
+from quadnorm.adapt.watch import CannotFollowError, first_line, leaving_no_trace, trial_output
+from quadnorm.carry.lines import METHODS
+from quadnorm.measures.base import Shape
+
+TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4}  # relative, at the training nodes; half precision has 3e-2
+
+
+def extend(
+    model: nn.Module,
+    resolution: int | Sequence[int],
+    placement: str | Sequence[str] | None = None,
+    *,
+    example: Any = None,
+    layout: str | None = None,
+    restrict: str = "cubic",
+) -> Extended:
+    r"""A trained model on any grid, with every sum over samples taken on its training grid.
+
+    The model runs twice: on its training grid with the restricted input, where the result of every operation that mixes
+    samples is kept, and on the new grid with these results in place of its own. With :math:`s` the native sums,
+
+    .. math:: y(r) = f\bigl(x(r), r;\; s(R x)\bigr)
+
+    at every new node r: waves are evaluated there, statistics applied, keys and values attended to; what acts on single
+    samples acts on the new ones. No sum is ever taken on the new grid, so that padding, coordinates, the FFT's period
+    and the placement of the samples cannot leak. At the training nodes the output is the native run's; between them the
+    network is evaluated, not interpolated (Nyström's extension). Where an operation has no formula between the training
+    nodes (kernels of several samples, pools), its native result is interpolated.
+
+    The model's own code is not needed: the calls of its forward are seen as they happen (``torch.fft``, reductions,
+    norms, products, attention, whatever form they are written in), and which axes are space shows in runs on grids that
+    differ in one axis. ``extended.extend_report`` lists every call that mixes samples and what becomes of it.
+
+    Args:
+        model: any module; not copied: training it trains this too.
+        resolution, placement: of the training grid, as for :func:`quadnorm.anchor`.
+        example: an input at the training resolution: a tensor, a tuple of arguments or a dict of keyword arguments. By
+            default random numbers are tried.
+        layout: where the channels of fields are: ``first`` (B, C, \*spatial), ``last`` (B, \*spatial, C) or ``tokens``
+            (B, N, C), the samples of the grid in a row; then call with ``grid=(n, m)`` if there are several axes.
+            Default: what fits the example.
+        restrict: how the input goes to the training grid where grids do not nest: see :func:`quadnorm.at_native`.
+
+    Raises:
+        CannotFollowError: if the model takes another path on other grids, or the extended model does not agree with
+            the native run at the training nodes.
+
+    >>> model = nn.Sequential(nn.Conv1d(1, 4, 1), nn.GroupNorm(1, 4), nn.GELU(), nn.Conv1d(4, 1, 1))
+    >>> everywhere = extend(model, 9)
+    >>> x = torch.randn(2, 1, 17)
+    >>> torch.allclose(everywhere(x)[..., ::2], model(x[..., ::2]), atol=1e-6)
+    True
+    >>> print(everywhere.extend_report)  # doctest: +ELLIPSIS
+    extended from 9, endpoint samples: 1 call replayed, 0 carried
+    module  kind             action    why
+    ------  ---------------  --------  ------------------------------------------
+    1       call group_norm  replayed  its mean and variance are the native run's
+    note: compared with the native run on random input at 9: equal to ... at its nodes
+    """
+    check_module(model, "extend")
+    if restrict not in METHODS:
+        raise ValueError(unknown("way to interpolate", restrict, METHODS))
+    if any(p.is_meta for p in model.parameters()):
+        raise ValueError(
+            "extending follows the values of the model's calls, and a model on the meta device has none; extend it once"
+            " its parameters are loaded (quadnorm.anchor takes such a model)"
+        )
+    sizes, names = model_grid(model, resolution, placement)
+    probe = make_probe(model, sizes, names, example, layout, partial(trial_output, model))
+    extended = Extended(model, sizes, names, probe.layout, restrict)
+    plan = extended.plan(*probe.arguments)
+    gap = gap_at_training_nodes(extended, plan, probe)
+    report = report_of(model, plan, *probe.arguments)
+    replayed, carried = (sum(e.action == action for e in report) for action in ("replayed", "carried"))
+    calls = f"{replayed} call{'s' * (replayed != 1)} replayed, {carried} carried"
+    report.title = f"extended from {grid_text(sizes, names)}: {calls}"
+    report.notes.append(f"compared with the native run on {probe.source}: equal to {gap:.1e} at its nodes")
+    extended.extend_report = report
+    return extended
+
+
+def _run(extended: Extended, args: Any, kwargs: Any, shape: Shape) -> Any:
+    try:
+        return extended(*args, **kwargs)
+    except CannotFollowError:
+        raise
+    except Exception as error:  # whatever the model's own code makes of another grid
+        why = first_line(error)
+        raise CannotFollowError(
+            f"the extended model does not run on {size_text(shape)} ({why}); quadnorm.at_native serves any model"
+        ) from error
+
+
+def gap_at_training_nodes(extended: Extended, plan: CallPlan, probe: Probe) -> float:
+    """The gap to the native run at its nodes, from a run on a grid that contains them; raises if it is large."""
+    shape = probe.finer
+    model = extended.model
+    modes = [(m, m.training) for m in model.modules()]  # parts may be in another mode than the whole
+    model.eval()
+    try:
+        with leaving_no_trace(model):
+            native = model(*probe.arguments[0], **probe.arguments[1])
+            args, kwargs = probe.at(shape)
+            fine = _run(extended, args, {**kwargs, **probe.grid_option(shape)}, shape)
+    finally:
+        for m, training in modes:
+            m.training = training
+    if not tensors(native):
+        raise CannotFollowError(f"the model returned no tensor to compare, got {type(native).__name__}")
+    gap = relative_gap(at_training_nodes(fine, plan.outputs, plan.nodes(shape)), tensors(native))
+    dtype = next((t.dtype for t in tensors(native)), torch.float32)
+    if not gap <= TOLERANCE.get(dtype, 3e-2):
+        raise CannotFollowError(
+            f"the extended model differs from the native run by {gap:.1e} at the training nodes, on {probe.source}: it "
+            "does something with its samples that could not be followed; quadnorm.at_native serves any model"
+        )
+    return gap

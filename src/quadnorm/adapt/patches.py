@@ -1,0 +1,172 @@
+"""What a mode does not see by itself: autograd functions, checkpoints and ``torch.func`` transforms.
+
+PyTorch's own functions for these are replaced while a mode of ours is active in any thread, and put back afterwards."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode, _get_current_function_mode
+from torch.utils import checkpoint
+
+from quadnorm.adapt.trees import tensors
+
+_FUNCTORCH: Any = torch._C._functorch
+
+# Every transform makes its tensors with these, below the level at which calls are seen.
+_WRAPPERS = {
+    "torch._functorch.vmap": ("_add_batch_dim", "_remove_batch_dim"),
+    "torch._functorch.eager_transforms": ("_wrap_for_grad", "_unwrap_for_grad"),
+}
+_ORIGINALS: dict[tuple[str, str], Any] = {}
+
+
+def see_transforms(on_wrap: Callable[[Tensor, Any], None] | None) -> None:
+    """Have ``on_wrap(before, after)`` called whenever a transform wraps or unwraps a tensor; None ends that.
+
+    The functions are private to PyTorch: a version without one of them has transforms that are not seen through.
+    """
+    for path, names in _WRAPPERS.items():
+        module = importlib.import_module(path)
+        for name in names:
+            original = _ORIGINALS.setdefault((path, name), getattr(module, name, None))
+            if original is not None:
+                setattr(module, name, original if on_wrap is None else _reporting(original, on_wrap))
+
+
+def _reporting(original: Any, on_wrap: Callable[[Tensor, Any], None]) -> Any:
+    def wrapper(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(tensor, *args, **kwargs)
+        if isinstance(tensor, Tensor):
+            on_wrap(tensor, result)
+        return result
+
+    return wrapper
+
+
+def hidden_sizes(given: Iterable[Tensor]) -> tuple[int, ...]:
+    """Lengths of the axes that ``vmap`` hides from a call with these tensors, the outermost first.
+
+    >>> seen = []
+    >>> _ = torch.func.vmap(lambda t: seen.append(hidden_sizes([t])) or t)(torch.zeros(3, 4))
+    >>> seen
+    [(3,)]
+    """
+    sizes: dict[int, int] = {}
+    for t in given:
+        for level, dim, value in _layers(t):
+            sizes[level] = value.shape[dim]
+    return tuple(sizes[level] for level in sorted(sizes))
+
+
+def unhidden(t: Tensor) -> Tensor:
+    """The values themselves, with the hidden axes in front, the outermost first; ``t`` if no transform wraps it."""
+    layers = _layers(t)
+    value = layers[-1][2] if layers else t
+    while _FUNCTORCH.is_gradtrackingtensor(value):
+        value = _FUNCTORCH.get_unwrapped(value)
+    free = list(range(value.ndim))
+    dims = [free.pop(dim) for _, dim, _ in reversed(layers)]  # each level counts only what those around it left
+    return value.movedim(dims, list(range(len(dims)))) if dims else value
+
+
+def _layers(t: Tensor) -> list[tuple[int, int, Tensor]]:
+    """(level, hidden dimension, the tensor that has it) for each ``vmap`` around a tensor, the innermost first."""
+    layers = []
+    while True:
+        if _FUNCTORCH.is_batchedtensor(t):
+            level, dim = _FUNCTORCH.maybe_get_level(t), _FUNCTORCH.maybe_get_bdim(t)
+            t = _FUNCTORCH.get_unwrapped(t)
+            layers.append((level, dim, t))
+        elif _FUNCTORCH.is_gradtrackingtensor(t):
+            t = _FUNCTORCH.get_unwrapped(t)
+        else:
+            return layers
+
+
+LIVE = "_quadnorm_live"  # the attribute of a live tensor that says in which run it is
+_LOCK = threading.Lock()
+_ACTIVE = threading.local()  # .modes: those of this thread, the innermost last
+_USERS = 0  # active modes of all threads
+
+_APPLY = torch.autograd.Function.__dict__["apply"]
+_CHECKPOINT: Any = getattr(checkpoint, "_checkpoint_without_reentrant_generator", None)
+
+
+def enter(mode: TorchFunctionMode) -> None:
+    """Let a mode of this thread see them from now on."""
+    _count_users(+1)
+    _ACTIVE.modes = [*_modes(), mode]
+
+
+def leave() -> None:
+    """End that for the mode that was entered last."""
+    _ACTIVE.modes = _modes()[:-1]
+    _count_users(-1)
+
+
+def is_function(func: Any) -> bool:
+    """Whether a call is a model's own ``autograd.Function``, or a checkpoint that is one: its inside cannot be seen."""
+    return getattr(func, "is_function", False) and not func.__module__.startswith("quadnorm.")
+
+
+def _modes() -> list[Any]:
+    return getattr(_ACTIVE, "modes", [])
+
+
+def _count_users(step: int) -> None:
+    """Replace PyTorch's functions when the first mode is entered, put them back when the last is left."""
+    global _USERS
+    with _LOCK:
+        _USERS += step
+        if step > 0 and _USERS == 1:
+            torch.autograd.Function.apply = classmethod(_seen_apply)  # type: ignore[method-assign,assignment]
+            see_transforms(_pass_on_liveness)
+            if _CHECKPOINT is not None:
+                checkpoint._checkpoint_without_reentrant_generator = _seen_checkpoint
+        elif _USERS == 0:
+            torch.autograd.Function.apply = _APPLY  # type: ignore[method-assign]
+            see_transforms(None)
+            if _CHECKPOINT is not None:
+                checkpoint._checkpoint_without_reentrant_generator = _CHECKPOINT
+
+
+def _seen_apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """``Function.apply`` as one call, not as the calls inside its forward, whose derivative it brings itself."""
+    modes = _modes()
+    current: Any = _get_current_function_mode
+    if not modes or not torch._C._is_torch_function_mode_enabled() or current() is not modes[-1]:
+        return _apply_of(cls)(*args, **kwargs)
+    with torch._C.DisableTorchFunction():
+        return modes[-1].__torch_function__(_apply_of(cls), (), args, kwargs)
+
+
+@lru_cache(maxsize=1024)
+def _apply_of(cls: Any) -> Any:
+    """PyTorch's ``apply`` of an autograd function, under the function's own name."""
+
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        return _APPLY.__get__(None, cls)(*args, **kwargs)
+
+    apply.__name__, apply.__module__, apply.__qualname__ = cls.__name__, cls.__module__, cls.__qualname__
+    apply.is_function = True  # type: ignore[attr-defined]
+    return apply
+
+
+def _pass_on_liveness(before: Tensor, after: Any) -> None:
+    """A transform such as ``vmap`` gives a tensor another object: it is live if the old one is."""
+    run = getattr(before, LIVE, None)
+    if run is not None and _modes():
+        for t in tensors(after):
+            setattr(t, LIVE, run)
+
+
+def _seen_checkpoint(*args: Any, **kwargs: Any) -> Any:
+    """Nothing around a checkpointed call: its recomputation would run without the mode, and compute something else."""
+    return iter([None]) if _modes() else _CHECKPOINT(*args, **kwargs)

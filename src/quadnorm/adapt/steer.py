@@ -1,0 +1,208 @@
+"""Runs that follow a plan: the native run, its replay on another grid, and the run under the training measure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from quadnorm.adapt.calls import Call, CallPlan, Step, WeightedStep
+from quadnorm.adapt.counts import Count, exchanged, numbers_of
+from quadnorm.adapt.follow import Observed, Steered, run_fitted, with_native_fields
+from quadnorm.adapt.forms import moving
+from quadnorm.adapt.functions import ARITHMETIC, bound
+from quadnorm.adapt.nodes import CountedNodes, Nodes
+from quadnorm.adapt.operations.base import KINDS, step_row, sum_row
+from quadnorm.adapt.operations.stencils import picks_waves
+from quadnorm.adapt.trees import mapped, tensors, without_tensors
+from quadnorm.adapt.watch import CannotFollowError
+from quadnorm.measures.base import Shape
+
+
+@dataclass
+class Kept:
+    """What is kept of one call of the native run."""
+
+    result: Any = None  # where it holds on every grid
+    row: Any = None  # what the function's row in the table stores
+    constants: dict[int, Tensor] = field(default_factory=dict)  # constant fields among its arguments, by their slot
+    numbers: Any = None  # the arguments of arithmetic, without tensors
+
+
+class Record(Observed):
+    """The run on the training grid: its ``tape`` has an entry for each planned call.
+
+    Of the constant fields that a call is given, those are kept that differ from grid to grid, or with ``every`` all:
+    on something that is no grid the model cannot make them.
+    """
+
+    def __init__(self, plan: CallPlan, every: bool = False) -> None:
+        super().__init__(plan, plan.nodes(plan.native))
+        self.tape: list[Kept] = []
+        self.every = every
+
+    def observe(self, call: Call, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        given = tensors((args, kwargs))
+        constants = {
+            slot: t
+            for slot, (t, foreign) in enumerate(zip(given, call.foreign, strict=False))
+            if foreign or (self.every and _is_field(call, slot, t))
+        }
+        kept = Kept(constants=constants)
+        if call.name in ARITHMETIC:
+            kept.numbers = without_tensors((args, kwargs))
+        if call.settled:
+            kept.result = mapped(torch.clone, result)
+        else:
+            step = Step(call, func, args, kwargs, self.nodes, result=result)
+            row = step_row(step)
+            if row is not None:
+                _refuse_hidden(call)
+                kept.row = row.keep(step)
+        self.tape.append(kept)
+
+
+def _is_field(call: Call, slot: int, t: Tensor) -> bool:
+    """Whether an argument is a constant with a value for each sample."""
+    return not call.live[slot] and bool(moving(call.argument_forms[slot])) and t.is_floating_point()
+
+
+def _refuse_hidden(call: Call) -> None:
+    """Raise where what is kept would have the training grid's length along an axis that ``vmap`` hides."""
+    if call.hidden_axes:
+        raise CannotFollowError(
+            f"{call.name} in {call.module or 'the model'} mixes samples along some axes of the grid inside a vmap over "
+            "others; write it with whole fields, or use quadnorm.anchor or quadnorm.at_native"
+        )
+
+
+class Replay(Steered):
+    """The run on another grid with the native run's sums, which ``tape`` holds."""
+
+    def __init__(self, plan: CallPlan, nodes: Nodes, tape: list[Kept]) -> None:
+        super().__init__(plan, nodes)
+        self.tape = tape
+        self.differentiates = any(call.name == "autograd.grad" for call in plan.calls)
+
+    def steer(self, call: Call, func: Any, args: Any, kwargs: Any) -> Any:
+        kept = self.tape[self.count - 1]
+        if call.settled:
+            own = func(*args, **kwargs) if self.differentiates else None
+            return _settled_result(call, kept, args, own)
+        if call.name in ARITHMETIC:
+            args, kwargs = numbers_of(kept.numbers, (args, kwargs))
+        if call.name == "pad":
+            self.nodes.pads(call.argument_forms[0], call.result_forms[0], bound("pad", args, kwargs)["pad"])
+        step = Step(call, func, args, kwargs, self.nodes, kept.row)
+        if kept.constants:
+            step = with_native_fields(step, kept.constants)
+        row = step_row(step)
+        return run_fitted(step) if row is None else row.replay(step)
+
+
+def _settled_result(call: Call, kept: Kept, args: Any, own: Any) -> Any:
+    """The native result of a call whose result holds on every grid; ``own``: what the call gives on this one, if the
+    model will ask for a gradient by the new samples."""
+    result = mapped(torch.clone, kept.result)
+    if own is not None:
+        order = iter(tensors(own))
+        result = mapped(lambda t: _connected(t, next(order)), result)
+    if call.inplace and isinstance(result, Tensor) and isinstance(args[0], Tensor):
+        return args[0].copy_(result)
+    return result
+
+
+def _connected(kept: Tensor, own: Tensor) -> Tensor:
+    """The kept values, in a graph that leads to the call's own result, with derivative zero."""
+    if not (own.is_floating_point() or own.is_complex()) or own.shape != kept.shape:
+        return kept
+    return torch.where(torch.ones((), dtype=torch.bool, device=kept.device), kept, own)
+
+
+_TAG = "_quadnorm_spaced"
+# What leaves a difference one: (x[2:] - x[:-2]) / (2 * dx), padded or written into place.
+_KEEPS = ARITHMETIC | {"setitem", "pad", "cat", "stack", "neg", "getitem", "square", "unsqueeze", "squeeze"}
+
+
+class SpacedTensors:
+    """The tensors of a run that hold differences or running sums of samples.
+
+    A model divides these by its spacing, dx = 1/(n − 1), or by n. Where a sum is anchored, n is the training grid's;
+    here it must be the new grid's, because the samples are.
+    """
+
+    def __init__(self) -> None:
+        self.token = object()
+
+    def among(self, *values: Any) -> bool:
+        """Whether one of them is among the tensors in nested arguments."""
+        return any(getattr(t, _TAG, None) is self.token for t in tensors(values))
+
+    def note(self, step: WeightedStep, result: Any, summed: bool) -> None:
+        """Mark what a call returned, or wrote into, if it is one; ``summed``: the call was an anchored sum."""
+        if not self._gives_spaced(step, summed):
+            return
+        written = step.args[:1] if step.call.inplace else ()
+        for t in tensors((result, written)):
+            setattr(t, _TAG, self.token)
+
+    def _gives_spaced(self, step: WeightedStep, summed: bool) -> bool:
+        name = step.call.name
+        if name in _KEEPS and self.among(step.args, step.kwargs):
+            return True
+        kind = KINDS.get(name)
+        by_neighbours = kind is not None and kind.family in ("order", "slice") and kind.mixes(step.call)
+        return by_neighbours and not summed and not picks_waves(step) and not _is_complex(step)
+
+
+def _is_complex(step: WeightedStep) -> bool:
+    return any(t.is_complex() for t in tensors((step.args, step.kwargs)))
+
+
+class Summing(Steered):
+    """The run on a new grid: every sum that has a row in the table is taken under the training grid's measure.
+
+    ``constants``: for each call its constant fields that differ from grid to grid, by their slot, as they are in the
+    native run on the same input; None: as the plan has them.
+    """
+
+    nodes: CountedNodes
+
+    def __init__(self, plan: CallPlan, shape: Shape, constants: list[dict[int, Tensor]] | None = None) -> None:
+        super().__init__(plan, CountedNodes(plan.native, shape, plan.placements, plan.origins, open_ends=plan.jumps))
+        self.constants = constants
+        self.spaced = SpacedTensors()
+
+    def steer(self, call: Call, func: Any, args: Any, kwargs: Any) -> Any:
+        spaced = self.spaced.among(args, kwargs)
+        if call.counts is not None and not spaced:
+            args, kwargs = exchanged(call.counts, (args, kwargs), self._on_training_grid)
+        step = WeightedStep(call, func, args, kwargs, self.nodes)
+        native = self._native_fields(call, tensors((args, kwargs)), spaced)
+        if native:
+            step = with_native_fields(step, native)
+        row = sum_row(step)
+        result = run_fitted(step) if row is None else row.result(step)
+        self.spaced.note(step, result, summed=row is not None)
+        return result
+
+    def _on_training_grid(self, count: Count, number: Any) -> Any:
+        return count.on_training_grid(number, self.nodes.native, self.nodes.shape)
+
+    def _native_fields(self, call: Call, given: list[Tensor], spaced: bool) -> dict[int, Tensor]:
+        """The training grid's values of constants among the arguments that differ from grid to grid, by their slot."""
+        constants = dict(enumerate(call.constants)) if self.constants is None else self.constants[self.count - 1]
+        return {
+            slot: _with_batch_of(given[slot], t)
+            for slot, t in constants.items()
+            if t is not None and slot < len(given) and (moving(call.argument_forms[slot]) or not spaced)
+        }
+
+
+def _with_batch_of(x: Tensor, t: Tensor) -> Tensor:
+    """A constant field t that was seen with another batch than x has."""
+    if t.ndim == x.ndim and t.ndim and t.shape[0] != x.shape[0] and t.stride(0) == 0:
+        return t[:1].expand(x.shape[0], *t.shape[1:])
+    return t

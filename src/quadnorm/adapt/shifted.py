@@ -19,16 +19,13 @@ from torch import Tensor, nn
 
 from quadnorm._precision import full_precision
 from quadnorm._suggest import unknown
-from quadnorm.adapt.calls.errors import CannotFollowError, first_line
-from quadnorm.adapt.calls.functions.names import MEETS
-from quadnorm.adapt.calls.inputs.layouts import Dims, grid_of_inputs, map_fields
-from quadnorm.adapt.calls.inputs.probes import Probe, make_probe
-from quadnorm.adapt.calls.trees import mapped, tensors
-from quadnorm.adapt.calls.watching.live import Live
-from quadnorm.adapt.calls.watching.quiet import trial_output, without_fast_paths
-from quadnorm.adapt.calls.watching.watch import module_stack
+from quadnorm.adapt.functions import MEETS
+from quadnorm.adapt.layouts import Dims, grid_of_inputs, map_fields
 from quadnorm.adapt.models import check_module, model_grid
+from quadnorm.adapt.probes import Probe, make_probe
 from quadnorm.adapt.report import size_text
+from quadnorm.adapt.trees import mapped, tensors
+from quadnorm.adapt.watch import CannotFollowError, Live, first_line, module_stack, trial_output, without_fast_paths
 from quadnorm.carry.grids import carry
 from quadnorm.carry.lines import METHODS, matrix_at
 from quadnorm.measures.base import Shape

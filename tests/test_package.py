@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
@@ -75,9 +76,24 @@ def test_readme_shows_code_early():
     assert text[: text.index("```python")].count("\n") < 30
 
 
+def test_source_distribution_is_named_and_complete():
+    """Folders that lie about stay out, and nothing that the project needs is forgotten."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    named = settings["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    assert all(list(ROOT.glob(path[1:])) for path in named), "every name stands for something"
+    tops = {path.split("/")[1] for path in named} | {"pyproject.toml"}
+    assert {p.name for p in ROOT.glob("[!.]*") if p.suffix in (".md", ".py", ".txt", ".toml", ".cff")} <= tops
+    assert {"src", "tests", "docs", "examples", "results", "Makefile", "LICENSE"} <= tops
+
+
 def test_version_is_one():
     assert '[tool.hatch.version]\npath = "src/quadnorm/__init__.py"' in (ROOT / "pyproject.toml").read_text()
     assert f"version: {quadnorm.__version__}" in (ROOT / "CITATION.cff").read_text()
+    released = re.search(
+        rf"^## \[{re.escape(quadnorm.__version__)}\] - (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.M
+    )
+    assert released is not None
+    assert f"date-released: {released[1]}" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_no_two_classes_have_the_same_name():

@@ -14,8 +14,10 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -125,6 +127,12 @@ def build(dist: Path) -> Path:
         print("\n".join(done.stdout.strip().splitlines()[-2:]))
         if done.returncode:
             sys.exit(done.stdout + done.stderr)
+    (source,) = dist.glob("*.tar.gz")
+    with tarfile.open(source) as sdist:
+        inside = {name.split("/")[1] for name in sdist.getnames() if "/" in name}
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"]
+    named = {path.split("/")[1] for path in settings["sdist"]["include"]} | {"pyproject.toml", "PKG-INFO", ".gitignore"}
+    assert inside <= named, f"not named in pyproject.toml: {inside - named}"
     (wheel,) = dist.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert "quadnorm/py.typed" in names

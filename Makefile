@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN   := $(VENV)/bin
 READY := $(VENV)/.ready
 FAULTS_MINUTES ?= 60
-EXTRAS := dev,fast,triton,mesh,bench,dist,compat
+EXTRAS := dev,fast,triton,mesh,bench,data,dist,compat
 
 .PHONY: help env test test-slow test-faults coverage lint format demo results bench docs pictures release-check clean
 help:            ## list the targets

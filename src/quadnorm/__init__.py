@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         cell_weights,
         delaunay_weights,
         lumped_weights,
+        measure_of,
         trapezoidal_weights_nd,
         voronoi_weights,
     )
@@ -58,6 +59,7 @@ __all__ = [
     "extend",
     "lumped_weights",
     "make_norm",
+    "measure_of",
     "quad_norm",
     "quad_norm_ragged",
     "register_anchor",

@@ -14,6 +14,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
         *("matplotlib", "jinja2", "tensorboard", "platformdirs", "skfem", "shapely"),
     ),
     "mesh": ("scipy", "skfem", "shapely"),
+    "data": ("xarray", "h5netcdf", "h5py", "scipy", "shapely", "zarr"),
     "dist": ("distributed",),
     "compat": ("neuralop",),
 }

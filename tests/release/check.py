@@ -62,6 +62,12 @@ from skfem import MeshTri
 assert abs(float(qn.voronoi_weights(np.random.rand(50, 2), bounds=((0, 1), (0, 1))).sum()) - 1) < 1e-12
 assert abs(float(qn.lumped_weights(MeshTri().refined(2)).sum()) - 1) < 1e-12
 """
+DATA = """
+import numpy as np, xarray, quadnorm as qn
+grid = {"lat": np.linspace(-90, 90, 19), "lon": np.arange(0.0, 360, 10)}
+field = xarray.DataArray(np.zeros((19, 36)), grid, ("lat", "lon"))
+assert abs(qn.measure_of(field).total - 4 * np.pi) < 1e-12
+"""
 COMPAT = """
 import torch, quadnorm as qn
 from neuralop.models import FNO
@@ -87,6 +93,7 @@ ENVIRONMENTS: dict[str, tuple[str, list[str], list[str], list[list[str]]]] = {
     "triton": ("triton", [NORMALISE, TRITON], [], []),
     "mesh": ("mesh", [NORMALISE, MESH], [], []),
     "bench": ("bench", [NORMALISE], BENCH, []),
+    "data": ("data", [NORMALISE, DATA], [], []),
     "dist": ("bench,dist", [], DIST, []),
     "compat": ("compat", [NORMALISE, COMPAT], [], []),
     "dev": ("dev", [], [], [["pytest", "--version"], ["ruff", "--version"], ["mypy", "--version"]]),

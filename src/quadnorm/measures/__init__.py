@@ -3,6 +3,7 @@
 from quadnorm.measures.anchored import Anchored
 from quadnorm.measures.base import Measure
 from quadnorm.measures.composed import Blend, Masked, Weights
+from quadnorm.measures.data.measure import measure_of
 from quadnorm.measures.geometry.meshes import cell_weights, lumped_weights
 from quadnorm.measures.geometry.points import delaunay_weights, voronoi_weights
 from quadnorm.measures.grid import Grid, Separable, trapezoidal_weights_nd
@@ -27,6 +28,7 @@ __all__ = [
     "cell_weights",
     "delaunay_weights",
     "lumped_weights",
+    "measure_of",
     "placement_of",
     "rule",
     "trapezoidal_weights_nd",

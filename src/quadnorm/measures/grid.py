@@ -145,11 +145,17 @@ class Grid(Separable):
             raise ValueError(
                 f"got {d} coordinate arrays and {got} entries in bounds or periodic; expected one per axis"
             )
-        grid = cls.__new__(cls)
-        axes = tuple(
-            Coordinates.of(x, None if bounds is None else bounds[k], wraps[k], f"axis {k}")
-            for k, x in enumerate(coordinates)
+        return cls.of_axes(
+            *(
+                Coordinates.of(x, None if bounds is None else bounds[k], wraps[k], f"axis {k}")
+                for k, x in enumerate(coordinates)
+            )
         )
+
+    @classmethod
+    def of_axes(cls, *axes: Axis) -> Grid:
+        """The product of axes as they are."""
+        grid = cls.__new__(cls)
         grid._set(_axes=axes, _every=False)
         return grid
 
@@ -160,7 +166,7 @@ class Grid(Separable):
         return f"{' × '.join(str(a) for a in self._axes)} on {box}, total {self.total:g}"
 
     def __repr__(self) -> str:
-        if any(isinstance(a, Coordinates) for a in self._axes):
+        if any(a.size is not None for a in self._axes):
             return f"Grid.from_coordinates({', '.join(f'<{a}>' for a in self._axes)})"
         names = tuple(str(a) for a in self._axes)
         rule = repr(names[0]) if self._every else repr(names)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from quadnorm._suggest import unknown
 from quadnorm.measures.axes import Axis, Bound, Coordinates, RuleAxis
+from quadnorm.measures.data.lines import CellAxis
 from quadnorm.measures.gauss import clenshaw_curtis, gauss_legendre
 from quadnorm.measures.grid import Separable
 from quadnorm.measures.placement import PLACEMENTS
@@ -76,12 +77,17 @@ class LatLon(Separable):
         lon = np.asarray(torch.as_tensor(longitude, dtype=torch.float64, device="cpu").detach(), dtype=np.float64)
         _check_no_wrap(lon)
         steps = np.abs(np.diff(lon)) if lon.ndim == 1 else np.empty(0)
-        closes = west_east is None and lon.size > 1 and np.allclose(steps, 360 / lon.size, rtol=1e-3)
+        closes = west_east is None and lon.size > 1 and lon.ndim == 1 and _closes(steps, lon.size)
         if closes:
             west_east = (float(lon.min()), float(lon.min()) + 360)
-        along = Coordinates.of(longitude, west_east, bool(closes), "longitude")
+        along = Coordinates.of(longitude, west_east, closes, "longitude")
+        return cls.of_axes(BandAxis(lat), along)
+
+    @classmethod
+    def of_axes(cls, *axes: Axis) -> LatLon:
+        """The sphere with an axis of latitudes and one of longitudes, in either order."""
         measure = cls.__new__(cls)
-        measure._set(_axes=(BandAxis(lat), along), _every=False)
+        measure._set(_axes=axes, _every=False)
         return measure
 
     def crop(self, rows: slice, columns: slice, shape: tuple[int, int]) -> LatLon:
@@ -101,9 +107,7 @@ class LatLon(Separable):
         for name, a in zip(("rows", "columns"), axes, strict=True):
             if a.size == 0:
                 raise ValueError(f"the crop keeps no {name}: {rows if name == 'rows' else columns} of {full}")
-        measure = type(self).__new__(type(self))
-        measure._set(_axes=axes, _every=False)
-        return measure
+        return type(self).of_axes(*axes)
 
     @property
     def total(self) -> float:
@@ -117,6 +121,12 @@ class LatLon(Separable):
         return (
             f"LatLon({str(self._axes[0])!r})" if self.shape is None else f"LatLon(<{self._axes[0]} × {self._axes[1]}>)"
         )
+
+
+def _closes(steps: np.ndarray, n: int) -> bool:
+    """Whether n even longitudes leave a gap of one step: 0, ⅓, …, 360 is 1081 of them and leaves none."""
+    h = float(steps.mean())
+    return bool(np.abs(steps - h).max() <= 0.02 * h and abs(h * n - 360) <= 0.02 * h)
 
 
 def _check_no_wrap(lon: np.ndarray) -> None:
@@ -141,6 +151,8 @@ def _share(axis: Any) -> float:
         return (sin(radians(axis.hi)) - sin(radians(axis.lo))) / 2
     if isinstance(axis, CroppedAxis):
         return _share(axis.whole) * axis.share
+    if isinstance(axis, CellAxis):
+        return axis.part
     return float(axis.hi - axis.lo) / 360
 
 

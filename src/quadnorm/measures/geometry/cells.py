@@ -65,7 +65,7 @@ KINDS = {
 }
 
 
-def measure_of(edges: FloatArray) -> FloatArray:
+def volume_element(edges: FloatArray) -> FloatArray:
     """Volume spanned by edge vectors (dim, D, B) -> (B,): signed where dim = D, else the positive length or area."""
     dim, space = edges.shape[:2]
     if dim == space == 1:
@@ -99,7 +99,7 @@ def integrals(kind: CellKind, x: FloatArray) -> tuple[FloatArray, FloatArray]:
     positive: negative where the cell may fold over itself, zero where it is flat.
     """
     if kind.simplex:
-        volume = np.abs(measure_of(x[1:] - x[0])) / factorial(kind.dim)
+        volume = np.abs(volume_element(x[1:] - x[0])) / factorial(kind.dim)
         return np.broadcast_to(volume / kind.vertices, (kind.vertices, volume.size)), volume
     if kind.name == "hexahedron":
         jacobian = hexahedron_jacobian(x).reshape(27, -1)
@@ -113,7 +113,7 @@ def _quad(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     bottom, right, top, left = x[1] - x[0], x[2] - x[1], x[2] - x[3], x[3] - x[0]
     pairs = ((bottom, left), (bottom, right), (top, right), (top, left))
     if x.shape[1] == 2:
-        corner = np.stack([measure_of(np.stack(pair)) for pair in pairs])  # (4, B)
+        corner = np.stack([volume_element(np.stack(pair)) for pair in pairs])  # (4, B)
         sign = np.sign(corner.sum(0))
         return _QUAD_MASS @ corner * sign, (corner * sign).min(0)
     normal = np.stack([cross(*pair) for pair in pairs])  # (4, 3, B)

@@ -16,7 +16,7 @@ from itertools import product
 
 import numpy as np
 
-from quadnorm.measures.geometry.cells import measure_of
+from quadnorm.measures.geometry.cells import volume_element
 from quadnorm.measures.geometry.coordinates import FloatArray
 
 _GAUSS = 5  # points per direction: exact to degree 9 on cubes, 8 on simplices
@@ -50,7 +50,7 @@ def curved_integrals(kind: CurvedKind, x: FloatArray) -> tuple[FloatArray, Float
     """The nodes' shares of the volume (k, B) of B cells x (k, D, B), and the lowest Jacobian (B,) at Gauss points."""
     weights, basis, gradient = kind.tables
     tangents = np.einsum("agk,kdb->adgb", gradient, x).reshape(kind.dim, x.shape[1], -1)
-    jacobian = measure_of(tangents).reshape(len(weights), -1)  # (G, B)
+    jacobian = volume_element(tangents).reshape(len(weights), -1)  # (G, B)
     volume = weights @ jacobian
     jacobian = jacobian * np.sign(volume)
     mass = (basis**2 * weights[:, None]).T @ jacobian  # (k, B), the diagonal

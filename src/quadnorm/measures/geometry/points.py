@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from quadnorm.measures.geometry.cells import measure_of
+from quadnorm.measures.geometry.cells import volume_element
 from quadnorm.measures.geometry.coordinates import (
     FloatArray,
     as_box,
@@ -113,7 +113,7 @@ def delaunay_weights(points: Any) -> torch.Tensor:
     except (QhullError, ValueError) as error:
         raise flat(dim, len(x)) from error
     cells = np.ascontiguousarray(tri.simplices.T)
-    volume = np.abs(measure_of((x[cells[1:]] - x[cells[0]]).transpose(0, 2, 1)))
+    volume = np.abs(volume_element((x[cells[1:]] - x[cells[0]]).transpose(0, 2, 1)))
     weights = np.zeros(len(x))
     for row in cells:
         weights += np.bincount(row, volume, len(x))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from quadnorm._suggest import unknown
+from quadnorm.measures.data.placements import PLACEMENTS
 from quadnorm.problems.files.formats.arrays import read_npy, read_npz, read_pt
 from quadnorm.problems.files.formats.datasets import read_hdf5
 from quadnorm.problems.files.formats.hdf5 import opened
@@ -23,7 +24,6 @@ from quadnorm.problems.files.formats.official import data_folder, official_file
 from quadnorm.problems.files.formats.pdebench import read_pdebench
 from quadnorm.problems.files.formats.well import read_well
 from quadnorm.problems.files.model import Field, FieldFile
-from quadnorm.problems.files.nodes.placements import PLACEMENTS
 
 __all__ = [
     "PLACEMENTS",

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from quadnorm.measures.data.placements import PLACEMENTS, Domain, checked
 from quadnorm.problems.files.axes.coordinates import FileCoordinates
 from quadnorm.problems.files.model import SPACE, Field, FieldFile
-from quadnorm.problems.files.nodes.placements import PLACEMENTS, Domain, checked
 from quadnorm.problems.files.nodes.settle import StoredAxis
 
 

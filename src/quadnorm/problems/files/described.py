@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from quadnorm.measures.data.names import kind_of
 from quadnorm.problems.files.assemble import Asked, assemble
 from quadnorm.problems.files.axes.auxiliary import with_auxiliary
 from quadnorm.problems.files.axes.coordinates import coordinates_in, read_checked
 from quadnorm.problems.files.axes.dimensions import Dimensions
-from quadnorm.problems.files.axes.names import kind_of
 from quadnorm.problems.files.axes.request import Item, Load, Request
 from quadnorm.problems.files.fields import as_fields
 from quadnorm.problems.files.model import FieldFile

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from quadnorm.measures.data.names import FLAT
 from quadnorm.problems.files.axes.coordinates import axis_of, line_of
 from quadnorm.problems.files.axes.dimensions import Dimension, Dimensions
-from quadnorm.problems.files.axes.names import FLAT
 
 Read = Callable[[str], np.ndarray]
 

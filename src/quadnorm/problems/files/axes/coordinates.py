@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from quadnorm.problems.files.axes.names import at_top, kind_of, letter_of
+from quadnorm.measures.data.names import at_top, kind_of, letter_of
 from quadnorm.problems.files.model import SPACE
 
 Shape = tuple[int, ...]

@@ -1,6 +1,6 @@
 """Dimensions that a file names, such as netCDF's (time, lat, lon): which axis of an array is which, and its nodes.
 
-Names and attributes say what an axis is (:mod:`quadnorm.problems.files.axes.names`); an axis whose name says nothing is
+Names and attributes say what an axis is (:mod:`quadnorm.measures.data.names`); an axis whose name says nothing is
 read as in arrays without names: samples first, then channels, then space.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from quadnorm.problems.files.axes.names import FLAT, UPRIGHT
+from quadnorm.measures.data.names import FLAT, UPRIGHT
 from quadnorm.problems.files.model import SPACE
 
 _EARTH = ("z", "vertical", "latitude", "longitude")  # as such files store them, so that (lat, lon) stays (lat, lon)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from quadnorm.measures.data.names import SPATIAL
 from quadnorm.problems.files.axes.coordinates import not_straight
 from quadnorm.problems.files.axes.dimensions import Dimension, Dimensions
-from quadnorm.problems.files.axes.names import SPATIAL
 from quadnorm.problems.files.model import SPACE
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from quadnorm._memory import require
+from quadnorm.measures.data.names import kind_of
 from quadnorm.problems.files.assemble import Asked
 from quadnorm.problems.files.axes.dimensions import Dimension
-from quadnorm.problems.files.axes.names import kind_of
 from quadnorm.problems.files.axes.request import Picker, Request
 from quadnorm.problems.files.described import Variable, read_described
 from quadnorm.problems.files.formats.hdf5 import text

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from quadnorm.measures.data.names import kind_of
 from quadnorm.problems.files.axes.coordinates import axis_of, line_of
 from quadnorm.problems.files.axes.dimensions import Dimension, Dimensions
-from quadnorm.problems.files.axes.names import kind_of
 from quadnorm.problems.files.formats.hdf5 import attributes
 from quadnorm.problems.files.packing import unpacked
 

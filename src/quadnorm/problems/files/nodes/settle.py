@@ -6,8 +6,20 @@ from pathlib import Path
 
 import numpy as np
 
-from quadnorm.problems.files.nodes.geographic import LATITUDE, LONGITUDE, gaussian, on_earth, unwrapped, whole_circle
-from quadnorm.problems.files.nodes.placements import Domain, likely, nodes, readings, spacing, spans
+from quadnorm.measures.data.placements import (
+    LATITUDE,
+    LONGITUDE,
+    Domain,
+    gaussian,
+    likely,
+    nodes,
+    on_earth,
+    readings,
+    spacing,
+    spans,
+    unwrapped,
+    whole_circle,
+)
 
 _ANY_PLACEMENT = "placement= ('endpoint', 'cell', 'periodic', 'left', 'interior')"
 

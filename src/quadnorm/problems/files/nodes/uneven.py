@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from quadnorm.measures.data.placements import LATITUDE, gaussian
 from quadnorm.problems.files.model import SPACE, FieldFile
-from quadnorm.problems.files.nodes.geographic import LATITUDE, gaussian
 
 ADVICE = (
     "interpolate the fields to equispaced nodes, or, if the coordinates are wrong, say placement= and "

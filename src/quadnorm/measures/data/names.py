@@ -10,12 +10,26 @@ FLAT = ("x", "y", "latitude", "longitude")
 UPRIGHT = ("z", "vertical")
 SPATIAL = (*FLAT, *UPRIGHT)
 
+_LAT = ("clat", "tlat", "ulat", "latcell", "geolat", "gphit", "gridcenterlat", "latr", "latrho")
+_LON = ("clon", "tlong", "ulong", "loncell", "geolon", "glamt", "gridcenterlon", "lonr", "lonrho")
 _NAMES = {
     "x": ("x", "xc", "xg", "xu", "xv", "xt", "xrho", "easting", "westeast", "projectionxcoordinate"),
     "y": ("y", "yc", "yg", "yu", "yv", "yt", "yrho", "northing", "southnorth", "projectionycoordinate"),
     "z": ("z", "zc"),
-    "latitude": ("lat", "lats", "latitude", "latitudes", "nlat", "navlat", "xlat", "rlat", "gridlatitude"),
-    "longitude": ("lon", "lons", "longitude", "longitudes", "nlon", "navlon", "xlong", "rlon", "gridlongitude", "long"),
+    "latitude": ("lat", "lats", "latitude", "latitudes", "nlat", "navlat", "xlat", "rlat", "gridlatitude", *_LAT),
+    "longitude": (
+        "lon",
+        "lons",
+        "longitude",
+        "longitudes",
+        "nlon",
+        "navlon",
+        "xlong",
+        "rlon",
+        "gridlongitude",
+        "long",
+        *_LON,
+    ),
     "vertical": (
         *("level", "levels", "lev", "plev", "pressure", "pressurelevel", "airpressure", "isobaric", "isobaricinhpa"),
         *("depth", "deptht", "height", "altitude", "alt", "bottomtop", "modellevel", "modellevelnumber", "hybrid"),

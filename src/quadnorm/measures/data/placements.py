@@ -5,13 +5,17 @@ of [0.05, 0.95]. So coordinates determine a placement only together with a domai
 ends are multiples of ½ or of π/2; where these do not decide (kilometres in metres, micrometres, degrees), the only one
 whose ends are multiples of ½·10^k, 10^k the leading digit's place of its length, or of 90. In all other cases the user
 is asked; nothing is guessed.
+
+Latitudes and longitudes are special: a circle closes, nothing lies beyond a pole, and some latitudes are those of Gauss
+quadrature.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from quadnorm._suggest import unknown
+from quadnorm.measures.gauss import gauss_legendre_nodes
 from quadnorm.measures.placement import PLACEMENTS as UNIFORM
 from quadnorm.measures.placement import placement_of
 
@@ -22,6 +26,9 @@ PLACEMENTS = {
 Domain = tuple[float, float]
 
 _SLACK = 0.02  # of one spacing: float32 rounding of 8192 nodes is 0.001 of it, placements differ by 0.5
+LATITUDE, LONGITUDE = "latitude", "longitude"
+_CIRCLES = (360.0, 2 * np.pi)
+_POLE = 90.0
 
 
 def checked(placement: str) -> str:
@@ -127,3 +134,69 @@ def _round_ends(ends: Domain, units: Sequence[float]) -> Domain | None:
     if not candidates:
         return None
     return min(candidates, key=lambda c: abs(c[0] - ends[0]) + abs(c[1] - ends[1]))
+
+
+def unwrapped(x: np.ndarray) -> np.ndarray:
+    """Longitudes without the jump by a full circle, as in 350, 355, 0, 5 or 0, 90, 180, −90.
+
+    >>> unwrapped(np.array([350.0, 355.0, 0.0, 5.0]))
+    array([350., 355., 360., 365.])
+    """
+    steps = np.diff(x)
+    if not np.isfinite(x).all() or (steps > 0).all() or (steps < 0).all():
+        return x
+    return np.unwrap(x, period=360.0 if np.abs(x).max() > 2 * np.pi + 0.1 else 2 * np.pi)
+
+
+def whole_circle(x: np.ndarray) -> bool:
+    """Whether increasing longitudes go once around the circle, in degrees or in radians, wherever they begin.
+
+    >>> whole_circle(np.arange(0.5, 360)), whole_circle(np.arange(0.0, 361.0)), whole_circle(np.arange(0.0, 90.0))
+    (True, False, False)
+    """
+    h = spacing(x)
+    return h is not None and any(abs(h * len(x) - circle) <= _SLACK * h for circle in _CIRCLES)
+
+
+def gaussian(x: np.ndarray) -> bool:
+    """Whether latitudes, in degrees or radians, are all those of Gauss quadrature, to a hundredth of their spacing.
+
+    >>> gaussian(np.degrees(np.arcsin(np.polynomial.legendre.leggauss(64)[0]))), gaussian(np.arange(-88.75, 90, 2.5))
+    (True, False)
+    """
+    n = len(x)
+    if n < 4 or abs(x[0] + x[-1]) > 1e-3 * abs(x[0]):
+        return False
+    radians = np.abs(np.radians(x) if np.abs(x).max() > np.pi / 2 else x)
+    if abs((np.pi / 2 - radians.max()) * (n + 0.5) - 2.405) > 0.1:  # the first zero of J₀; saves most the solve below
+        return False
+    nodes = np.arcsin(2 * gauss_legendre_nodes(n).numpy() - 1)
+    return bool(np.abs(np.sort(radians) - np.sort(np.abs(nodes))).max() < 0.01 * np.pi / n)
+
+
+def on_earth(
+    word: str, x: np.ndarray, possible: Mapping[str, Domain], likelier: Mapping[str, Domain] | None
+) -> Mapping[str, Domain]:
+    """The placements that an axis can have, of those that fit its coordinates.
+
+    ``possible`` are all with round ends, or on the caller's domain; ``likelier`` those with rounder ends, None if there
+    is a domain. A whole circle of longitudes is periodic. Latitudes and parts of a circle are not, and nothing lies
+    beyond a pole.
+    """
+    if word == LONGITUDE and whole_circle(x):
+        fitting = [each[name] for each in (likelier or {}, possible) for name in ("periodic", "cell") if name in each]
+        return {"periodic": fitting[0] if fitting else spans(x)["periodic"]}
+    if word not in (LATITUDE, LONGITUDE):
+        return possible if likelier is None else likelier
+    kept = _without(word, x, possible)
+    return kept if len(kept) == 1 or likelier is None else _without(word, x, likelier)
+
+
+def _without(word: str, x: np.ndarray, possible: Mapping[str, Domain]) -> dict[str, Domain]:
+    """The placements without periodic ones and those that go beyond a pole."""
+    h = spacing(x) or 0.0
+    kept = {name: ends for name, ends in possible.items() if name != "periodic"}
+    if word == LATITUDE:
+        most = _POLE + _SLACK * h
+        kept = {name: (lo, hi) for name, (lo, hi) in kept.items() if lo >= -most and hi <= most}
+    return kept

@@ -1,0 +1,183 @@
+"""The measure of one line of coordinates: an axis of a grid, or the latitudes or longitudes of a sphere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from quadnorm.measures.data.placements import (
+    LATITUDE,
+    LONGITUDE,
+    Domain,
+    gaussian,
+    likely,
+    on_earth,
+    readings,
+    spacing,
+    spans,
+    unwrapped,
+    whole_circle,
+)
+from quadnorm.measures.gauss import gauss_legendre
+from quadnorm.measures.placement import placement_of
+from quadnorm.measures.rules import RULES
+
+_SLACK = 0.02  # of one spacing, as for placements
+
+
+@dataclass(frozen=True)
+class CellAxis:
+    """Given nodes, each with its share of [lo, hi]; ``part``: of the sphere's latitudes (by area) or longitudes."""
+
+    x: tuple[float, ...]
+    shares: tuple[float, ...]
+    lo: float
+    hi: float
+    words: str
+    part: float
+
+    @property
+    def size(self) -> int | None:
+        return len(self.x)
+
+    def nodes(self, n: int) -> Tensor:
+        return torch.tensor(self.x, dtype=torch.float64, device="cpu")
+
+    def weights(self, n: int) -> Tensor:
+        return torch.tensor(self.shares, dtype=torch.float64, device="cpu")
+
+    def flat(self, n: int) -> bool:
+        return len(set(self.shares)) == 1
+
+    def __str__(self) -> str:
+        return f"{len(self.x)} {self.words} on [{self.lo:g}, {self.hi:g}]"
+
+
+def line_axis(
+    x: np.ndarray,
+    cells: np.ndarray | None,
+    kind: str,
+    label: str,
+    placement: str | None = None,
+    domain: Domain | None = None,
+) -> CellAxis:
+    """The axis of 1-D coordinates, in degrees for the kinds latitude and longitude.
+
+    What decides, in this order: the placement that the caller names; the cells (n, 2) that the data state; Gauss
+    quadrature's latitudes; a circle of longitudes that closes, with or without the first repeated at the end; the only
+    placement that fits evenly spaced nodes; else cells that end halfway between nodes and, outermost, at ``domain`` or
+    at the outermost nodes.
+    """
+    x = _checked(x, kind, label)
+    if placement is None and cells is not None:
+        return _stated(x, cells, kind, label)
+    if x.size == 1:
+        if domain is None:
+            raise ValueError(f"{label}: a single node has no length of its own; pass domain=(lo, hi)")
+        return _between(x, domain, kind, "node")
+    if x[0] > x[-1]:
+        mirror = None if domain is None else (-domain[1], -domain[0])
+        a = line_axis(-x, None, kind, label, placement, mirror)
+        return CellAxis(tuple(x.tolist()), a.shares, -a.hi, -a.lo, a.words, a.part)
+    if kind == LATITUDE and placement in (None, "gauss-legendre") and domain is None and gaussian(x):
+        return _axis(x, gauss_legendre(len(x)).numpy(), (-90.0, 90.0), kind, "Gaussian latitudes")
+    if placement == "gauss-legendre":
+        raise ValueError(f"{label}: {len(x)} coordinates from {x[0]:g} to {x[-1]:g} are no Gaussian latitudes")
+    if placement is None and kind == LONGITUDE and domain is None:
+        span, h = float(x[-1] - x[0]), float(np.diff(x).max())
+        if span > 360 + _SLACK * h:
+            raise ValueError(f"{label}: goes around more than once, {x[0]:g} to {x[-1]:g}; drop the repeated columns")
+        if abs(span - 360) <= _SLACK * h:
+            return _between(x, (float(x[0]), float(x[-1])), kind, "longitudes, the first repeated at the end")
+        if whole_circle(x) or 360 - span <= 1.5 * h:
+            return _around(x)
+    even = spacing(x) is not None
+    if placement not in (None, "coordinates"):
+        return _placed(x, str(placement), kind, label, domain, even)
+    ends = domain or (float(x[0]), float(x[-1]))
+    if placement is None and even:
+        possible = on_earth(kind, x, readings(x, domain), None if domain else likely(x))
+        if len(possible) == 1 and not {"endpoint", "cell"}.isdisjoint(possible):
+            ((name, found),) = possible.items()
+            return _placed(x, name, kind, label, found, even)
+    return _between(x, ends, kind, "nodes")
+
+
+def _checked(x: np.ndarray, kind: str, label: str) -> np.ndarray:
+    x = np.asarray(x, dtype=np.float64)
+    if x.ndim != 1 or not x.size or not np.isfinite(x).all():
+        raise ValueError(f"{label}: expected finite coordinates of one axis, got shape {x.shape}, or NaN among them")
+    x = unwrapped(x) if kind == LONGITUDE else x
+    steps = np.diff(x)
+    if not ((steps > 0).all() or (steps < 0).all()):
+        bad = int(np.argmax(steps * np.sign(x[-1] - x[0] or 1) <= 0))
+        raise ValueError(
+            f"{label}: coordinates must increase or decrease all along, but node {bad} is {x[bad]:g} and node "
+            f"{bad + 1} is {x[bad + 1]:g}; sort them, and the values with them"
+        )
+    if kind == LATITUDE and np.abs(x).max() > 90 + 1e-4:
+        raise ValueError(f"{label}: latitudes are from −90 to 90 degrees, got {x.min():g} to {x.max():g}")
+    return x
+
+
+def _stated(x: np.ndarray, cells: np.ndarray, kind: str, label: str) -> CellAxis:
+    """The cells that the data state, (n, 2) in either order; longitudes may be off by whole circles."""
+    low, high = np.sort(np.asarray(cells, dtype=np.float64), axis=1).T
+    if kind == LONGITUDE:
+        low, high = np.where(high - low > 180, high - 360, low), np.where(high - low > 180, low, high)
+        turns = np.round((x - (low + high) / 2) / 360) * 360
+        low, high = low + turns, high + turns
+        if len(x) == 1 and not (high - low).any():
+            high = low + 360
+    if kind == LATITUDE:
+        low, high = np.clip(low, -90, 90), np.clip(high, -90, 90)
+    width = high - low
+    slack = 1e-4 * np.abs(width).max() + 1e-9
+    wrong = ~np.isfinite(width) | (width <= 0) | (x < low - slack) | (x > high + slack)
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise ValueError(
+            f"{label}: its bounds are no cells around the nodes: node {k} is {x[k]:g}, its cell {cells[k].tolist()}"
+        )
+    if kind == LATITUDE:
+        width = np.sin(np.radians(high)) - np.sin(np.radians(low))
+    return _axis(x, width, (float(low.min()), float(high.max())), kind, "cells")
+
+
+def _placed(x: np.ndarray, name: str, kind: str, label: str, domain: Domain | None, even: bool) -> CellAxis:
+    """Nodes of a placement that is named, or the only one that fits."""
+    if not even:
+        raise ValueError(f"{label}: placement={name!r}, but its {len(x)} nodes from {x[0]:g} to {x[-1]:g} are uneven")
+    ends = spans(x)[name] if domain is None else domain
+    if kind == LATITUDE:
+        return _between(x, (max(ends[0], -90.0), min(ends[1], 90.0)), kind, "latitudes")
+    w = RULES[placement_of(name).rule].weights(len(x)).numpy()
+    return _axis(x, w, ends, kind, f"{name} nodes")
+
+
+def _between(x: np.ndarray, ends: Domain, kind: str, words: str) -> CellAxis:
+    """Cells that end halfway between nodes."""
+    if x.min() < ends[0] - 1e-9 * (ends[1] - ends[0]) or x.max() > ends[1] + 1e-9 * (ends[1] - ends[0]):
+        raise ValueError(f"nodes from {x.min():g} to {x.max():g} lie outside of domain={ends}")
+    faces = np.concatenate(([ends[0]], (x[1:] + x[:-1]) / 2, [ends[1]]))
+    return _axis(x, np.diff(np.sin(np.radians(faces)) if kind == LATITUDE else faces), ends, kind, words)
+
+
+def _around(x: np.ndarray) -> CellAxis:
+    """Longitudes around the whole circle, evenly spaced or not."""
+    gaps = np.diff(np.append(x, x[0] + 360))
+    even = np.ptp(gaps) <= 2 * _SLACK * gaps.mean()
+    w = np.ones(len(x)) if even else (gaps + np.roll(gaps, 1)) / 2
+    return _axis(x, w, (float(x[0]), float(x[0]) + 360), LONGITUDE, "longitudes around the circle")
+
+
+def _axis(x: np.ndarray, w: np.ndarray, ends: Domain, kind: str, words: str) -> CellAxis:
+    total = float(w.sum())
+    part = (ends[1] - ends[0]) / 360
+    if kind == LATITUDE:
+        part = 1.0 if words.startswith("Gauss") else total / 2
+    shares = np.full(len(w), 1 / len(w)) if np.ptp(w) == 0 else w / total
+    return CellAxis(tuple(x.tolist()), tuple(shares.tolist()), *ends, words, part)

@@ -1,0 +1,437 @@
+"""The measure of the coordinates of an xarray object."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import pi
+from typing import Any
+
+import numpy as np
+
+from quadnorm._suggest import unknown
+from quadnorm.measures.base import Measure
+from quadnorm.measures.composed import Weights
+from quadnorm.measures.data.corners import cell_areas, node_areas, point_areas, shared, staggered, vertex_areas
+from quadnorm.measures.data.lines import CellAxis, line_axis
+from quadnorm.measures.data.names import kind_of
+from quadnorm.measures.data.placements import LATITUDE, LONGITUDE, whole_circle
+from quadnorm.measures.grid import Grid
+from quadnorm.measures.sphere import LatLon
+
+_EARTH = (LATITUDE, LONGITUDE)
+_NOT_SPACE = ("time", "lead", "sample", "channel")
+_AREAS = ("area", "areacell", "areacella", "areacello", "cell_area", "areaCell", "area_p", "TAREA")
+_CORNERS = ("{}_bnds", "{}_bounds", "{}_vertices", "{}_corners", "{}_b", "bounds_{}", "vertices_{}", "{}_bnd")
+_SCRIP = {"grid_center_lat": "grid_corner_lat", "grid_center_lon": "grid_corner_lon"}
+
+
+@dataclass(frozen=True)
+class Located:
+    """Where the samples of a field lie: the dimensions of space in the field's order, their measure, and how that is
+    known, in words.
+    """
+
+    dims: tuple[str, ...]
+    measure: Measure
+    evidence: str
+
+
+def measure_of(
+    data: Any,
+    dataset: Any = None,
+    *,
+    dims: str | Sequence[str] | None = None,
+    placement: str | Mapping[str, str] | None = None,
+    domain: Any = None,
+) -> Measure:
+    r"""The measure of the samples of an xarray object, from its coordinates: areas on the sphere, lengths, volumes.
+
+    .. math:: \int f \, d\mu \approx \sum_i w_i f_i, \qquad \sum_i w_i = 1
+
+    Args:
+        data: a DataArray, or a Dataset whose fields lie on one grid.
+        dataset: the Dataset that the array is from, if it holds what the array alone does not: cell bounds and corners,
+            cell areas (``cell_measures``), a mesh topology (UGRID).
+        dims: the dimensions to integrate over, in the array's order. Default: latitude and longitude, the dimension
+            of points or cells, x, y and z; or else all that have coordinates and are not time, samples or channels.
+        placement: where evenly spaced samples lie, if the coordinates leave it open: ``"cell"``, ``"endpoint"``,
+            ``"periodic"``, …; for all axes, or a mapping from dimensions.
+        domain: (lo, hi) of a single axis, or a mapping from dimensions, for cells that extend beyond the nodes.
+
+    What is known decides, the most explicit first: cell areas; bounds or corners of cells (CF); the faces of a mesh;
+    Gauss quadrature's latitudes; circles of longitudes, with or without the first value repeated; the only placement
+    that fits evenly spaced nodes. Otherwise cells end halfway between nodes, and at the outermost nodes. Points on the
+    sphere that have no cells get Voronoi cells; grids with two coordinates at each node the quadrilaterals between
+    nodes. Degrees and radians are told by ``units``. The shape of the measure is that of ``dims``.
+
+    >>> import numpy as np, xarray
+    >>> where = {"lat": [-60.0, 0, 60], "lon": [0.0, 90, 180, 270]}
+    >>> t = xarray.DataArray(np.zeros((2, 3, 4)), where, ["time", "lat", "lon"])
+    >>> measure_of(t).weights((3, 4)).sum(1)  # sin 30° of the sphere is between 30° S and 30° N
+    tensor([0.2500, 0.5000, 0.2500], dtype=torch.float64)
+    """
+    return located(data, dataset, dims=dims, placement=placement, domain=domain).measure
+
+
+def located(
+    data: Any,
+    dataset: Any = None,
+    *,
+    dims: str | Sequence[str] | None = None,
+    placement: str | Mapping[str, str] | None = None,
+    domain: Any = None,
+) -> Located:
+    """Like :func:`measure_of`, with the dimensions that the measure is of and how it is known."""
+    if not all(hasattr(data, a) for a in ("dims", "coords", "attrs", "sizes")):
+        raise TypeError(
+            f"measure_of expects an xarray DataArray or Dataset (pip install 'quadnorm[data]'), got "
+            f"{type(data).__name__}; for a mesh use cell_weights or lumped_weights, for points voronoi_weights"
+        )
+    if hasattr(data, "data_vars"):
+        data, dataset = _only_field(data), data
+    return _Reading(data, dataset, _names(dims, data), placement, domain).located()
+
+
+def is_auxiliary(dataset: Any, name: str) -> bool:
+    """Whether a variable of a Dataset describes others: bounds, corners, areas, topologies, projections."""
+    return name in _auxiliaries(dataset)
+
+
+def _names(dims: str | Sequence[str] | None, data: Any) -> tuple[str, ...] | None:
+    if dims is None:
+        return None
+    wanted = (dims,) if isinstance(dims, str) else tuple(dims)
+    for name in wanted:
+        if name not in data.dims:
+            raise ValueError(unknown("dimension", name, [str(d) for d in data.dims]))
+    return tuple(str(d) for d in data.dims if d in wanted)
+
+
+def _auxiliaries(dataset: Any) -> set[str]:
+    found: set[str] = set()
+    for name, v in dataset.variables.items():
+        notes = {**v.encoding, **v.attrs}
+        for key in ("bounds", "climatology", "grid_mapping", "node_coordinates", "face_coordinates", "mesh"):
+            found |= set(str(notes.get(key, "")).replace(":", " ").split())
+        if notes.get("cf_role") == "mesh_topology":
+            found |= {str(name)} | {w for key in notes if key.endswith("connectivity") for w in str(notes[key]).split()}
+            found |= set(str(notes.get("edge_coordinates", "")).split())
+        if "grid_mapping_name" in notes or "cf_role" in notes or str(name) in _AREAS:
+            found.add(str(name))
+        found |= set(re.findall(r":\s*(\S+)", str(notes.get("cell_measures", ""))))
+        if kind_of(str(name), v.attrs) in _EARTH:
+            found |= {c.format(name) for c in _CORNERS}
+    return found | set(_SCRIP.values())
+
+
+def _only_field(dataset: Any) -> Any:
+    """One of the fields of a Dataset, all of which must lie on the same dimensions of space."""
+    left_out = _auxiliaries(dataset)
+    names = [
+        n
+        for n, v in dataset.data_vars.items()
+        if n not in left_out and v.ndim and v.dtype.kind in "fiub" and kind_of(str(n), v.attrs) not in _EARTH
+    ]
+    if not names:  # coordinates alone: the measure of what they lie on
+        if not dataset.sizes:
+            raise ValueError("the Dataset holds neither fields nor dimensions, so there is nothing to integrate over")
+        grid = max((v.dims for v in dataset.coords.values()), key=len, default=())
+        grid = grid if len(grid) > 1 else tuple(d for d in dataset.sizes if d in dataset.coords)
+        import xarray
+
+        zeros = np.broadcast_to(0.0, tuple(dataset.sizes[d] for d in grid))
+        return xarray.DataArray(
+            zeros, dims=grid, coords={k: v for k, v in dataset.coords.items() if set(v.dims) <= set(grid)}
+        )
+    widest = max(names, key=lambda n: dataset[n].ndim)
+    space = {n: tuple(d for d in dataset[n].dims if kind_of(str(d)) not in _NOT_SPACE) for n in names}
+    for n in names:
+        if space[n] and not set(space[n]) <= set(space[widest]):
+            raise ValueError(
+                f"the Dataset's fields lie on different dimensions: {widest!r} on {space[widest]}, {n!r} on "
+                f"{space[n]}; choose one: measure_of(ds[{widest!r}], ds)"
+            )
+    return dataset[widest]
+
+
+class _Reading:
+    """One field with all that is known of its coordinates."""
+
+    def __init__(self, data: Any, dataset: Any, dims: tuple[str, ...] | None, placement: Any, domain: Any) -> None:
+        self.data, self.dims = data, dims
+        self.placement, self.domain = placement, domain
+        self.known: dict[str, Any] = {str(k): v for k, v in getattr(dataset, "variables", {}).items()}
+        self.known |= {str(k): v.variable for k, v in data.coords.items()}
+        self.notes = {**data.encoding, **data.attrs}
+
+    def located(self) -> Located:
+        for way in (self._stated_areas, self._mesh, self._healpix, self._by_place):
+            found = way()
+            if found is not None:
+                return found
+        return self._lines(self.dims or self._spatial())
+
+    def _stated_areas(self) -> Located | None:
+        measures = re.findall(r"(?:area|volume):\s*(\S+)", str(self.notes.get("cell_measures", "")))
+        for name in (*measures, *_AREAS):
+            v = self.known.get(name)
+            if v is None or not v.ndim or v.dtype.kind not in "fiu" or not self._fits(v.dims):
+                continue
+            if name not in measures and len(v.dims) == 1 and kind_of(str(v.dims[0])):
+                continue
+            values = np.nan_to_num(self._ordered(v))
+            if (values >= 0).all() and values.any():
+                return Located(self._order(v.dims), Weights(values), f"cell areas in {name!r}")
+        return None
+
+    def _mesh(self) -> Located | None:
+        topologies = {n: v for n, v in self.known.items() if v.attrs.get("cf_role") == "mesh_topology"}
+        name = str(self.notes.get("mesh", ""))
+        if name and name not in topologies:
+            raise ValueError(
+                f"the field lies on the mesh {name!r}, whose topology is not among the array's coordinates; pass the "
+                "Dataset as well: measure_of(ds['t'], ds)"
+            )
+        for topology in [topologies[name]] if name else topologies.values():
+            found = self._on_mesh(topology)
+            if found is not None:
+                return found
+        if name:
+            raise ValueError(
+                f"the field lies on {self.notes.get('location', 'no known part')} of the mesh {name!r}, on dimensions "
+                f"{self.data.dims}; measures are known of faces and nodes"
+            )
+        return None
+
+    def _on_mesh(self, topology: Any) -> Located | None:
+        notes = topology.attrs
+        if "face_node_connectivity" not in notes:
+            raise ValueError(
+                f"the mesh has no face_node_connectivity, so its cells are not known; it has {list(notes)}"
+            )
+        table = self._variable(str(notes["face_node_connectivity"]), "connectivity")
+        nodes = [self._variable(n, "coordinates of nodes") for n in str(notes["node_coordinates"]).split()[:2]]
+        node_dim = nodes[0].dims[0]
+        face_dim = notes.get("face_dimension") or next((d for d in table.dims if d in self.data.dims), table.dims[0])
+        values = table.values if table.dims[0] == face_dim else table.values.T
+        faces = np.where(np.isfinite(values), values, -1).astype(np.int64) - int(table.attrs.get("start_index", 0))
+        absent = (faces < 0) | (faces >= len(nodes[0]))
+        faces = np.where(absent, faces[:, :1], faces)  # faces with fewer corners repeat one
+        first, second, sphere = self._pair(*nodes)
+        if face_dim in self.data.dims and self.notes.get("location", "face") in ("face", "volume"):
+            areas, dim = cell_areas(first[faces], second[faces], sphere), str(face_dim)
+        elif node_dim in self.data.dims:
+            areas, dim = vertex_areas(first, second, faces, sphere), str(node_dim)
+        else:
+            return None
+        where = "faces" if dim == face_dim else "nodes"
+        return Located(
+            (dim,), Weights(areas), f"the {where} of a mesh, {'on the sphere' if sphere else 'in the plane'}"
+        )
+
+    def _healpix(self) -> Located | None:
+        for v in self.known.values():
+            if v.attrs.get("grid_mapping_name") != "healpix":
+                continue
+            dims = self.dims or tuple(d for d in self.data.dims if kind_of(str(d)) not in _NOT_SPACE)[-1:]
+            n = self.data.sizes[dims[0]]
+            nside = int(v.attrs.get("healpix_nside", 0)) or 2 ** int(v.attrs.get("refinement_level", -1))
+            total = 4 * pi * n / (12 * nside**2) if nside >= 1 else 4 * pi
+            return Located(tuple(map(str, dims)), Weights(np.ones(n), total=total), "HEALPix: equal areas")
+        return None
+
+    def _by_place(self) -> Located | None:
+        """Two coordinates, of the sphere or the plane, on dimensions of space."""
+        for kinds in (_EARTH, ("y", "x")):
+            pair = [self._coordinate(kind) for kind in kinds]
+            if pair[0] is None or pair[1] is None:
+                continue
+            (name, one), (other, two) = pair[0], pair[1]
+            if one.dims == two.dims or set(one.dims) == set(two.dims):
+                return self._two_at_each(name, one, other, two)
+            if kinds == _EARTH and one.ndim == two.ndim == 1 and self.dims is None:
+                return self._lines(self._order((*one.dims, *two.dims)))
+        return None
+
+    def _two_at_each(self, name: str, one: Any, other: str, two: Any) -> Located:
+        dims = self._order(one.dims)
+        first, second, sphere = self._pair(one, two)
+        if two.dims != one.dims:
+            second = np.moveaxis(second, [two.dims.index(d) for d in one.dims], range(second.ndim))
+        where = "on the sphere" if sphere else "in the plane"
+        corners = [self._corners(n, v) for n, v in ((name, one), (other, two))]
+        if corners[0] is not None and corners[1] is not None:
+            a, b = self._degrees(one, corners[0], sphere), self._degrees(two, corners[1], sphere)
+            areas = shared(cell_areas(a, b, sphere), first, second, sphere)
+            words = f"corners of cells {where}"
+        elif first.ndim == 2:
+            areas, words = node_areas(first, second, sphere), f"two coordinates at each node {where}, no corners"
+        elif first.ndim == 1:
+            areas, words = point_areas(first, second, sphere), f"Voronoi cells of points {where}"
+        else:
+            raise ValueError(f"{name!r} and {other!r} vary along {one.dims}; expected one or two dimensions")
+        order = [list(one.dims).index(d) for d in dims]
+        return Located(dims, Weights(np.transpose(areas, order)), words)
+
+    def _lines(self, dims: Sequence[str]) -> Located:
+        axes = []
+        for d in dims:
+            v = self._along(d)
+            if v is None:
+                raise ValueError(
+                    f"the dimension {d!r} has no coordinates, so it is not known where its {self.data.sizes[d]} "
+                    f"samples lie; give it some (assign_coords), or choose among the others with dims="
+                )
+            axes.append(self._line(d, *v))
+        kinds = [kind for kind, _ in axes]
+        lines = [axis for _, axis in axes]
+        words = ", ".join(f"{d}: {axis.words}" for d, axis in zip(dims, lines, strict=True))
+        flat = [a for k, a in axes if k in _EARTH]
+        if sorted(k for k in kinds if k in _EARTH) != sorted(_EARTH):
+            return Located(tuple(dims), Grid.of_axes(*lines), words)
+        sphere = LatLon.of_axes(*flat)
+        if len(lines) == 2:
+            return Located(tuple(dims), sphere, words)
+        total = sphere.total * float(np.prod([a.hi - a.lo for k, a in axes if k not in _EARTH]))
+        return Located(
+            tuple(dims), Weights(Grid.of_axes(*lines).weights([len(a.x) for a in lines]), total=total), words
+        )
+
+    def _line(self, dim: str, name: str, v: Any) -> tuple[str, CellAxis]:
+        kind = kind_of(name, v.attrs) or kind_of(dim)
+        if v.dtype.kind == "M":
+            values = (v.values - v.values[0]) / np.timedelta64(1, "s")
+        elif v.dtype.kind not in "fiu":
+            raise ValueError(f"the coordinates {name!r} are {v.dtype}, expected numbers; choose others with dims=")
+        else:
+            values = np.asarray(v.values, dtype=np.float64)
+        cells = self._corners(name, v)
+        if kind in _EARTH and self._radians(v):
+            values, cells = np.degrees(values), None if cells is None else np.degrees(cells)
+        placement, domain = (g.get(dim) if isinstance(g, Mapping) else g for g in (self.placement, self.domain))
+        return kind, line_axis(values, cells, kind, repr(name), placement, domain)
+
+    def _spatial(self) -> tuple[str, ...]:
+        """The dimensions of space, where they are not latitude and longitude."""
+        every = [
+            str(d)
+            for d in self.data.dims
+            if kind_of(str(d), getattr(self.known.get(str(d)), "attrs", None)) not in _NOT_SPACE
+        ]
+        found = tuple(d for d in every if self._along(d) is not None)
+        if not found:
+            raise ValueError(
+                f"no dimension of {tuple(map(str, self.data.dims))} has coordinates of space, so it is not known where "
+                "the samples lie; give them some: data.assign_coords(x=…)"
+            )
+        return found
+
+    def _along(self, dim: str) -> tuple[str, Any] | None:
+        """The 1-D coordinates along a dimension: its own, or the only others of space."""
+        if dim in self.known and self.known[dim].dims == (dim,):
+            return dim, self.known[dim]
+        others = [
+            (n, v)
+            for n, v in self.known.items()
+            if v.dims == (dim,) and n in self.data.coords and kind_of(n, v.attrs) not in ("", *_NOT_SPACE)
+        ]
+        return others[0] if len(others) == 1 else None
+
+    def _coordinate(self, kind: str) -> tuple[str, Any] | None:
+        """The coordinate of a kind: those that the field names first, then those with units or a standard name."""
+        named = str(self.notes.get("coordinates", "")).split()
+        found = [
+            (n, v)
+            for n, v in self.known.items()
+            if v.dtype.kind in "fiu" and v.ndim and self._fits(v.dims) and kind_of(n, v.attrs) == kind
+        ]
+        tests: list[Callable[[str, Any], bool]] = [
+            lambda n, v: n in v.dims and bool(v.attrs.get("standard_name") or v.attrs.get("units")),
+            lambda n, v: n in named,
+            lambda n, v: bool(kind_of("", v.attrs)),
+            lambda n, v: n in v.dims,
+            lambda n, v: n in self.data.coords,
+        ]
+        for is_better in tests:
+            best = [item for item in found if is_better(*item)]
+            if len(best) == 1:
+                return best[0]
+            found = best or found
+        if len(found) > 1 and kind in _EARTH and len({v.dims for _, v in found}) == 1:
+            raise ValueError(
+                f"the {kind} may be {' or '.join(repr(n) for n, _ in found)}; name those of the field: "
+                "data.attrs['coordinates'] = 'lon lat', or drop the others"
+            )
+        return found[0] if found else None
+
+    def _corners(self, name: str, v: Any) -> np.ndarray | None:
+        """Bounds or corners (…, k) of the cells around coordinates."""
+        stated = [str({**v.encoding, **v.attrs}.get(key, "")) for key in ("bounds", "climatology")]
+        for candidate in (*stated, *(c.format(name) for c in _CORNERS), _SCRIP.get(name, "")):
+            b = self.known.get(candidate)
+            if b is None or candidate == name:
+                continue
+            if b.dtype.kind not in "fiu":
+                continue
+            values = np.asarray(b.values, dtype=np.float64)
+            if set(b.dims) > set(v.dims) and b.ndim == v.ndim + 1:
+                (last,) = set(b.dims) - set(v.dims)
+                values = np.transpose(values, [b.dims.index(d) for d in (*v.dims, last)])
+                if v.ndim > 1 or values.shape[-1] == 2 or self._columns(v):
+                    return values
+            elif v.ndim == 2 and values.shape == tuple(n + 1 for n in v.shape):
+                return staggered(values)
+            elif v.ndim == 1 and values.shape == (v.size + 1,):
+                return np.stack((values[:-1], values[1:]), axis=1)
+        return None
+
+    def _columns(self, v: Any) -> bool:
+        """Whether latitude and longitude share one dimension, so that more than two corners are expected."""
+        return len([n for n, o in self.known.items() if o.dims == v.dims and kind_of(n, o.attrs) in _EARTH]) > 1
+
+    def _pair(self, one: Any, two: Any) -> tuple[np.ndarray, np.ndarray, bool]:
+        """Latitude and longitude in degrees, or two coordinates of the plane; in whichever order they come."""
+        kinds = [kind_of(str(getattr(v, "name", "") or ""), v.attrs) or self._kind(v) for v in (one, two)]
+        sphere = set(kinds) == set(_EARTH)
+        first, second = (np.asarray(v.values, dtype=np.float64) for v in (one, two))
+        if not sphere:
+            return first, second, False
+        first, second = self._degrees(one, first, True), self._degrees(two, second, True)
+        return (first, second, True) if kinds[0] == LATITUDE else (second, first, True)
+
+    def _kind(self, v: Any) -> str:
+        return next((kind_of(n, o.attrs) for n, o in self.known.items() if o is v), "")
+
+    def _degrees(self, v: Any, values: np.ndarray, sphere: bool) -> np.ndarray:
+        return np.degrees(values) if sphere and self._radians(v) else np.asarray(values)
+
+    def _radians(self, v: Any) -> bool:
+        units = str(v.attrs.get("units", "")).lower()
+        if units:
+            return bool(units[:3] == "rad")
+        lon = self._coordinate(LONGITUDE)
+        return bool(
+            lon is not None
+            and lon[1].ndim == 1
+            and "units" not in lon[1].attrs
+            and np.abs(lon[1].values).max(initial=0) < 7
+            and whole_circle(np.sort(lon[1].values))
+        )
+
+    def _variable(self, name: str, what: str) -> Any:
+        if name not in self.known:
+            raise ValueError(f"the mesh names {name!r} as its {what}, which is not there; pass the whole Dataset")
+        return self.known[name]
+
+    def _fits(self, dims: Iterable[Any]) -> bool:
+        own = {str(d) for d in dims}
+        return own <= {str(d) for d in self.data.dims} and (self.dims is None or own <= set(self.dims))
+
+    def _order(self, dims: Iterable[Any]) -> tuple[str, ...]:
+        own = {str(d) for d in dims}
+        return tuple(str(d) for d in self.data.dims if str(d) in own)
+
+    def _ordered(self, v: Any) -> np.ndarray:
+        return np.transpose(v.values, [list(map(str, v.dims)).index(d) for d in self._order(v.dims)]).astype(np.float64)

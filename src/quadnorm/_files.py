@@ -1,4 +1,4 @@
-"""The one way this package writes files: the old file or the new one, whole, and checked when it is read back."""
+"""The one way this package writes and reads files: written whole or not at all, read within bounds, and checked."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+from quadnorm._memory import require, size
 
 # Files being written. Only names of exactly this form are ever removed as leftovers of a killed process.
 PART = re.compile(r"\.quadnorm-[0-9a-f]{16}\.part")
+_SMALL = 2**24  # bytes that are read without asking how much memory there is
+MOST_JSON = 2**26  # bytes of a JSON file that are read; records have a thousandth of it
 
 
 class DamagedError(ValueError):
@@ -121,21 +125,99 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+_ADVICE = {
+    errno.ENOSPC: "free some space and run again",
+    errno.EDQUOT: "free some space and run again",
+    errno.EFBIG: "the system limits the size of files (ulimit -f)",
+    errno.EROFS: "choose a folder on a disk that can be written",
+    errno.EACCES: "choose a folder that you may write to",
+    errno.ENOENT: "make its folder first",
+    errno.EISDIR: "give the name of a file",
+}
+
+
 def explained(error: OSError, what: str) -> OSError:
     """The same kind of error with one readable line: what could not be done, why, and what to do."""
-    advice = {
-        errno.ENOSPC: "free some space and run again",
-        errno.EDQUOT: "free some space and run again",
-        errno.EFBIG: "the system limits the size of files (ulimit -f)",
-        errno.EROFS: "choose a folder on a disk that can be written",
-        errno.EACCES: "choose a folder that you may write to",
-        errno.ENOENT: "make its folder first",
-        errno.EISDIR: "give the name of a file",
-    }.get(error.errno or 0)
+    return _one_line(error, what, _ADVICE.get(error.errno or 0))
+
+
+def _unreadable(error: OSError, path: Path) -> OSError:
+    advice = "give the name of a file" if error.errno == errno.EISDIR else None
+    return _one_line(error, f"cannot read {path}", advice)
+
+
+def _one_line(error: OSError, what: str, advice: str | None) -> OSError:
     line = f"{what}: {error.strerror or error}" + (f"; {advice}" if advice else "")
     same_kind = type(error)(line)
     same_kind.errno = error.errno
     return same_kind
+
+
+# --- Reading within bounds ------------------------------------------------------------------------------------------
+
+
+def require_file(path: Path) -> Path:
+    """The path, if it or what it links to is a regular file; for libraries that open files by name.
+
+    A device or a pipe may never end, and a pipe may never begin.
+    """
+    try:
+        _refuse_unreadable(os.stat(path).st_mode)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path}: no such file") from None
+    except OSError as error:
+        raise _unreadable(error, path) from error
+    return path
+
+
+def _refuse_unreadable(mode: int, pipes: bool = False) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(mode) and not (pipes and stat.S_ISFIFO(mode)):
+        raise OSError(errno.EINVAL, "it is a device or a pipe, not a file")
+
+
+def open_file(path: Path, *, pipes: bool = False) -> BinaryIO:
+    """A regular file open for reading, checked after it was opened; ``pipes``: or a pipe, as a shell makes them."""
+    at_once = 0 if pipes else getattr(os, "O_NONBLOCK", 0)  # nobody may ever write to a pipe
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | at_once)
+        try:
+            _refuse_unreadable(os.fstat(handle).st_mode, pipes)
+            return open(handle, "rb")
+        except BaseException:
+            os.close(handle)
+            raise
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path}: no such file") from None
+    except OSError as error:
+        raise _unreadable(error, path) from error
+
+
+def read_bytes(path: Path, most: int | None = None, *, pipes: bool = False) -> bytes:
+    """The contents of a file of at most ``most`` bytes, by default as many as it has now and as fit into memory.
+
+    Raises a ValueError that names a larger file, and an OSError with one readable line for one that cannot be read.
+    """
+    with open_file(path, pipes=pipes) as file:
+        try:
+            there = os.fstat(file.fileno()).st_size
+            limit = there if most is None else most
+            if there <= limit:
+                if there > _SMALL:
+                    require(there, f"{path}: reading it")
+                data = file.read(there + 1)
+                if there < len(data) <= limit:  # a pipe, or a file of the system, which tells no size
+                    data += file.read(limit + 1 - len(data))
+                there = len(data)
+        except OSError as error:
+            raise _unreadable(error, path) from error
+    if there > limit:
+        grows = (
+            "it grows while it is read" if most is None else f"it has more than {size(limit)}, the most that is read"
+        )
+        raise ValueError(f"{path}: {grows}")
+    return data
 
 
 def set_aside(path: Path) -> Path:
@@ -189,10 +271,4 @@ def unsealed(data: bytes, path: Path) -> dict[str, Any]:
 
 def read_sealed(path: Path) -> dict[str, Any]:
     """As :func:`unsealed`, from disk. A file that is not there is a FileNotFoundError."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise explained(error, f"cannot read {path}") from error
-    return unsealed(data, path)
+    return unsealed(read_bytes(path, MOST_JSON), path)

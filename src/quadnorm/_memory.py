@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
+
+# The words of PyTorch's allocators, of C++ and of NumPy; each comes as a plain RuntimeError or ValueError.
+_NO_MEMORY = (
+    "can't allocate memory",
+    "not enough memory",
+    "out of memory",
+    "bad_alloc",
+    "Cannot allocate memory",
+    "Storage size calculation overflowed",
+    "array is too big",
+)
+NO_MEMORY = "there is not enough memory for this; take fewer samples or a coarser grid"
 
 
 def available() -> int | None:
@@ -43,6 +56,21 @@ def fits(count: int) -> bool:
     """Whether so many bytes are there, as far as the system tells."""
     there = available()
     return there is None or count <= there
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that memory ran out, in any of the ways that Python, NumPy, PyTorch and C++ have.
+
+    >>> out_of_memory(RuntimeError("[enforce fail at alloc_cpu.cpp:124] ... can't allocate memory: you tried ..."))
+    True
+    >>> out_of_memory(RuntimeError("shapes do not fit"))
+    False
+    """
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, of any device
+        return True
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return isinstance(error, (RuntimeError, ValueError)) and any(words in str(error) for words in _NO_MEMORY)
 
 
 def size(count: float) -> str:

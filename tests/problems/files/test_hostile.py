@@ -94,3 +94,32 @@ def test_samples_that_are_stored_in_different_ways(tmp_path):
             file[f"{k:04d}/data"] = np.zeros((3, 4, 4, 1), kind)
     with pytest.raises(ValueError, match="stored as float32 and float64"):
         read_fields(tmp_path / "a.h5", layout="pdebench")["data"].read()
+
+
+def test_a_matlab_file_with_numbers_of_no_type(tmp_path):
+    """scipy looks the type up unchecked: the process ended with a segmentation fault."""
+    scipy_io = pytest.importorskip("scipy.io")
+    scipy_io.savemat(tmp_path / "a.mat", {"u": np.ones((2, 8, 8))})
+    data = bytearray((tmp_path / "a.mat").read_bytes())
+    assert data[184] == 9  # double
+    for kind, said in ((9 ^ 16, "numbers of an unknown type, 25"), (8, "numbers of an unknown type, 8")):
+        data[184] = kind
+        (tmp_path / "a.mat").write_bytes(data)
+        with pytest.raises(ValueError, match=said):
+            read_fields(tmp_path / "a.mat", placement="cell")
+
+
+def test_axes_of_billions_of_nodes(tmp_path):
+    """Nobody asked for a value, and yet the nodes of the axis took all memory."""
+    scipy_io = pytest.importorskip("scipy.io")
+    scipy_io.savemat(tmp_path / "a.mat", {"u": np.ones((2, 8, 8))})
+    data = bytearray((tmp_path / "a.mat").read_bytes())
+    assert data[164:168] == b"\x08\0\0\0"
+    data[167] = 32
+    (tmp_path / "a.mat").write_bytes(data)
+    with pytest.raises(ValueError, match=r"'u' announces \(2, 536870920, 8\) numbers, the file has 1216 bytes"):
+        read_fields(tmp_path / "a.mat", placement="cell")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("u", shape=(2, 8, 2**30), dtype="f8", chunks=(1, 8, 64))
+    with pytest.raises(ValueError, match="'u' announces 1073741824 nodes along y; at most 16777216 are read"):
+        read_fields(tmp_path / "a.h5", placement="cell")

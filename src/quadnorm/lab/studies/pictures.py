@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quadnorm._files import DamagedError, read_sealed, sealed, write_atomic
+from quadnorm._foreign import parsing, read_arrays
 from quadnorm.lab.studies.study import Way
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from quadnorm.training import TrainConfig
 
+MOST_BYTES = 2**28  # of a picture; one of 4096² has 134 million
 LEAKS = 12  # number of modules that are stored of an audit
 
 
@@ -54,20 +56,16 @@ def audit_file(folder: Path) -> Path:
 
 def read_picture(folder: Path, way: str, grid: int) -> Picture | None:
     """A run's picture, or None if it has none; a DamagedError names a damaged file."""
-    import zipfile
-
     import numpy as np
 
     path = picture_file(folder, way, grid)
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            x, truth, error = (stored[name].astype(np.float64) for name in ("x", "truth", "error"))
-            weights = str(stored["weights"])
+        stored = read_arrays(path, "not a picture of a run", DamagedError, MOST_BYTES)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as wrong:
-        raise DamagedError(path, str(wrong)) from None
-    return Picture(x, truth, truth + error, weights)
+    with parsing(path, "not a picture of a run", DamagedError):
+        x, truth, error = (stored[name].astype(np.float64) for name in ("x", "truth", "error"))
+        return Picture(x, truth, truth + error, str(stored["weights"]))
 
 
 def sound_picture(folder: Path, way: str, grid: int, weights: str) -> bool:

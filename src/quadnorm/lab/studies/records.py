@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quadnorm._files import DamagedError, read_sealed, sealed, set_aside, write_atomic
+from quadnorm._foreign import parsing
 from quadnorm._json import without_nan
 from quadnorm._text import printable_values
 from quadnorm.lab.studies.pictures import sound_picture
@@ -217,10 +218,12 @@ def _agree(study: Study, origins: Mapping[str, Mapping[str, list[str]]], allow_m
 def read_json(path: Path) -> dict[str, Any] | None:
     """A JSON object whose hash agrees, or None if there is no such file; a DamagedError names a damaged file."""
     try:
-        values: dict[str, Any] = printable_values(read_sealed(path))
-        return values
+        values = read_sealed(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    with parsing(path, "not a record", DamagedError):
+        shown: dict[str, Any] = printable_values(values)
+        return shown
 
 
 def read_or_set_aside(path: Path) -> dict[str, Any] | None:

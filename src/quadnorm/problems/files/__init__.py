@@ -13,6 +13,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from quadnorm._files import open_file
 from quadnorm._suggest import unknown
 from quadnorm.measures.data.placements import PLACEMENTS
 from quadnorm.problems.files.formats.arrays import read_npy, read_npz, read_pt
@@ -92,7 +93,7 @@ def _layout_inside(path: Path) -> str:
         known = ", ".join([*_SUFFIXES, ".h5", ".hdf5", ".nc"])
         raise ValueError(f"{path}: unknown ending {path.suffix!r}; known are {known}")
     if path.exists():
-        with path.open("rb") as raw:
+        with open_file(path) as raw:
             if raw.read(len(MAGIC)) == MAGIC:
                 return "netcdf3"
     with opened(path) as file:

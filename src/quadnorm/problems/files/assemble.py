@@ -9,7 +9,7 @@ import numpy as np
 
 from quadnorm.measures.data.placements import PLACEMENTS, Domain, checked
 from quadnorm.problems.files.axes.coordinates import FileCoordinates
-from quadnorm.problems.files.model import SPACE, Field, FieldFile
+from quadnorm.problems.files.model import MOST_NODES, SPACE, Field, FieldFile
 from quadnorm.problems.files.nodes.settle import StoredAxis
 
 
@@ -126,6 +126,11 @@ def _space(path: Path, fields: Mapping[str, Field]) -> dict[str, int]:
                 "dimension: n sample, t time, c channel, x y z space"
             )
         for letter, size in zip(f.axes, f.shape, strict=True):
+            if letter in SPACE and size > MOST_NODES:
+                raise ValueError(
+                    f"{path}: {f.name!r} announces {size} nodes along {letter}; at most {MOST_NODES} are read. Is the "
+                    "file damaged, or are its axes in another order? Name them, as in axes=nxy"
+                )
             if letter in SPACE and sizes.setdefault(letter, size) != size:
                 shapes = _listed({g.name: g.shape for g in fields.values()})
                 raise ValueError(

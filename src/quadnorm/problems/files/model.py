@@ -12,6 +12,7 @@ from torch import Tensor
 
 from quadnorm._suggest import unknown
 
+MOST_NODES = 2**24  # of an axis: what is known of an axis is kept in memory, and a file may announce any number
 SPACE = "xyz"
 """Letters of spatial axes in a string of axes. Others: n sample, t time, c channel or component, d second component."""
 

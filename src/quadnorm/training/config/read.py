@@ -10,8 +10,9 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from quadnorm._files import read_bytes
 from quadnorm._suggest import unknown
-from quadnorm._yaml import dump, parse
+from quadnorm._yaml import MOST_CHARACTERS, dump, parse
 from quadnorm.training.config import TrainConfig
 from quadnorm.training.config.operator_params import RANGES
 
@@ -67,11 +68,11 @@ def write_config(config: TrainConfig) -> str:
 
 def _file(path: Path) -> Any:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bytes(path, 4 * MOST_CHARACTERS, pipes=True).decode("utf-8")
     except FileNotFoundError:
         raise FileNotFoundError(f"no config file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise OSError(f"cannot read the config {path}: {getattr(error, 'strerror', None) or error}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"cannot read the config {path}: {error}") from None
     data = parse(text, str(path))
     return {} if data is None else data
 

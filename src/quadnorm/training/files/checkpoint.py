@@ -16,7 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from quadnorm._files import DamagedError, content_hash, explained, write_atomic
+from quadnorm._files import DamagedError, content_hash, read_bytes, write_atomic
+from quadnorm._foreign import parsing
 
 FORMAT, VERSION = "quadnorm-checkpoint", 2
 _BLANK = "0" * 40
@@ -50,20 +51,15 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
     Raises a DamagedError (a ValueError) if a bit has changed, and a plain ValueError if the file is not a checkpoint.
     """
-    from safetensors import SafetensorError
     from safetensors.torch import load
 
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
     except FileNotFoundError:
         raise FileNotFoundError(f"no checkpoint {path}") from None
-    except OSError as error:
-        raise explained(error, f"cannot read the checkpoint {path}") from error
     header = _header(path, data)
-    try:
+    with parsing(path, "its tensors cannot be read", DamagedError):
         tensors = load(data)
-    except (SafetensorError, ValueError, KeyError, RuntimeError) as error:
-        raise DamagedError(path, f"its tensors cannot be read ({error})") from None
     for name in header["complex"]:
         if name not in tensors or tensors[name].shape[-1:] != (2,) or not tensors[name].is_floating_point():
             raise DamagedError(path, f"{name!r} should hold complex numbers")
@@ -81,10 +77,8 @@ def _header(path: Path, data: bytes) -> dict[str, Any]:
         raise _foreign(path, data[8:end])
     if content_hash(data[: seal.start(1)] + _BLANK.encode() + data[seal.end(1) :]) != seal[1].decode():
         raise DamagedError(path, "its checksum does not agree with its contents")
-    try:
+    with parsing(path, "its metadata are not JSON", DamagedError):
         header = json.loads(json.loads(data[8:end])["__metadata__"]["quadnorm"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DamagedError(path, f"its metadata are not JSON ({error})") from None
     kinds = {"format": str, "version": int, "complex": list, "info": dict}
     if not isinstance(header, dict) or any(not isinstance(header.get(k), kind) for k, kind in kinds.items()):
         raise DamagedError(path, "its metadata are incomplete")

@@ -98,7 +98,7 @@ def test_truncated_mat_v5(tmp_path, keep):
 def test_truncated_mat_v73(tmp_path):
     path = as_v73(tmp_path / "cut.mat", {"coeff": COEFF, "sol": SOL})
     path.write_bytes(path.read_bytes()[:-500])
-    with pytest.raises(OSError, match=r"cut\.mat.*cut short"):
+    with pytest.raises(ValueError, match=r"cut\.mat.*cut short"):
         read_fields(path)
 
 

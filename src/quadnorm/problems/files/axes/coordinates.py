@@ -15,10 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from quadnorm.measures.data.names import at_top, kind_of, letter_of
-from quadnorm.problems.files.model import SPACE
+from quadnorm.problems.files.model import MOST_NODES, SPACE
 
 Shape = tuple[int, ...]
-_MOST = 2**24  # numbers of an array of coordinates
 _TOGETHER = ("grid", "coords", "coordinates")
 _EARTH = ("vertical", "latitude", "longitude")
 
@@ -146,8 +145,8 @@ def _others(names: Collection[str], shapes: Mapping[str, Shape], rank: int) -> b
 
 def read_checked(path: Path, name: str, shape: Shape, read: Callable[[str], np.ndarray]) -> np.ndarray:
     """An array of coordinates; a ValueError if it is too large to be one."""
-    if int(np.prod(shape)) > _MOST:
-        raise ValueError(f"{path}: {name!r} has shape {shape}; coordinates have at most {_MOST} numbers")
+    if int(np.prod(shape)) > MOST_NODES:
+        raise ValueError(f"{path}: {name!r} has shape {shape}; coordinates have at most {MOST_NODES} numbers")
     return np.asarray(read(name))
 
 

@@ -1,10 +1,7 @@
 """NumPy's .npy and .npz, and torch's .pt: arrays only. Arbitrary objects are refused, so no file can run code."""
 
-import math
 import pickle
 import warnings
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from quadnorm._memory import require
+from quadnorm._files import require_file
+from quadnorm._foreign import parsing, read_arrays, require_unpacked
 from quadnorm.problems.files.assemble import Asked, assemble
 from quadnorm.problems.files.axes.coordinates import FileCoordinates, coordinates_in
 from quadnorm.problems.files.axes.request import Picker, Request, item
@@ -20,8 +18,6 @@ from quadnorm.problems.files.fields import as_fields
 from quadnorm.problems.files.model import FieldFile
 
 _MOST_LEVELS = 16  # of containers in containers
-# torch's reader raises any of these for a damaged file
-_DAMAGE = (RuntimeError, EOFError, OSError, ValueError, LookupError, AssertionError, AttributeError, TypeError)
 
 
 def read_npy(
@@ -37,13 +33,9 @@ def read_npy(
 
     ``axes`` are its letters; in a dictionary they may also stand under the file's own name, without its ending.
     """
-    path = _existing(path)
-    try:
+    path = require_file(Path(path))
+    with parsing(path, "not a plain .npy array: damaged, cut short, or with objects in it"):
         data = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError, pickle.UnpicklingError) as error:
-        raise ValueError(
-            f"{path}: not a plain .npy array: damaged, cut short, or with objects in it ({error})"
-        ) from error
     letters = axes if axes is None or isinstance(axes, str) else axes.get("data") or axes.get(path.stem)
     field, _ = as_fields(path, {"data": item(data)}, Request(["data"], letters, dim, channels), FileCoordinates({}))
     return assemble(path, "npy", field, Asked(placement, domain))
@@ -64,20 +56,8 @@ def read_npz(
 
     A member ``placement`` (text, one word or one for each axis) gives the placement.
     """
-    path = _existing(path)
-    try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as archive:
-            _check_sizes(path, archive)
-            members = {name: archive[name] for name in archive.files}
-    except (ValueError, TypeError, EOFError, OSError, pickle.UnpicklingError, zipfile.BadZipFile, zlib.error) as error:
-        reason = error if zipfile.is_zipfile(path) else "it is no zip archive"
-        raise ValueError(
-            f"{path}: not a plain .npz of arrays: damaged, cut short, or with objects in it ({reason}); store arrays "
-            "of numbers, all samples of the same shape"
-        ) from error
-    foreign = [name for name, value in members.items() if not isinstance(value, np.ndarray)]
-    if foreign:
-        raise ValueError(f"{path}: the member {foreign[0]!r} is not a .npy array; take it out of the archive")
+    path = require_file(Path(path))
+    members = read_arrays(path, "not a plain .npz of arrays: damaged, cut short, or with objects in it")
     stated = members.pop("placement", None)
     known = None if stated is None or placement is not None else np.atleast_1d(stated).astype(str).tolist()
     request, asked = Request(fields, axes, dim, channels), Asked(placement, domain, ignore_coordinates)
@@ -100,15 +80,8 @@ def read_pt(
     Tensors in dictionaries inside it are called "train/x"; those of a list or tuple "0", "1", …; a single tensor
     "data". Loaded with ``weights_only=True``: a file with anything but tensors and plain containers in it is refused.
     """
-    path = _existing(path)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # torch warns of old pickle protocols before it refuses them
-            content = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        raise ValueError(f"{path}: refused, it holds Python objects besides tensors (they could run code)") from error
-    except _DAMAGE as error:
-        raise ValueError(f"{path}: not a readable .pt file, damaged or cut short ({error})") from error
+    path = require_file(Path(path))
+    content = _loaded(path)
     try:
         members = {name: _plain(name, t) for name, t in _tensors(content).items()}
     except ValueError as error:
@@ -121,21 +94,17 @@ def read_pt(
     return _assembled(path, "pt", members, request, asked)
 
 
-def _check_sizes(path: Path, archive: Any) -> None:
-    """Compare the sizes in the arrays' headers with the archive's, before any memory is allocated."""
-    total = 0
-    for member in archive.zip.infolist():
-        if not member.filename.endswith(".npy"):
-            continue
-        with archive.zip.open(member) as stream:
-            version = np.lib.format.read_magic(stream)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, _, dtype = read(stream)
-        size = math.prod(shape) * dtype.itemsize
-        if size > member.file_size:
-            raise ValueError(f"{member.filename} announces {size} bytes, the archive has {member.file_size} of it")
-        total += member.file_size
-    require(total, f"{path}: reading its arrays")
+def _loaded(path: Path) -> Any:
+    """What torch.load makes of a file, without running code and without taking more memory than there is."""
+    with parsing(path, "not a readable .pt file, damaged or cut short"), warnings.catch_warnings():
+        require_unpacked(path)
+        warnings.simplefilter("ignore", UserWarning)  # torch warns of old pickle protocols before it refuses them
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError as error:
+            raise ValueError(
+                f"{path}: refused, it holds Python objects besides tensors (they could run code)"
+            ) from error
 
 
 def _tensors(content: Any, name: str = "", depth: int = 0) -> dict[str, torch.Tensor]:
@@ -179,10 +148,3 @@ def _assembled(
     items = {name: item(v) for name, v in numbers.items() if name not in lines.names}
     fields, found = as_fields(path, items, request, lines)
     return assemble(path, layout, fields, asked, found, known)
-
-
-def _existing(path: str | Path) -> Path:
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file")
-    return path

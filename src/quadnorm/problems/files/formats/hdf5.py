@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from quadnorm._files import require_file
+from quadnorm._foreign import parsing
 from quadnorm._memory import require
+from quadnorm.problems.files.model import MOST_NODES
 
 _MOST_LEVELS = 16  # of groups in groups
 _MOST_ITEMS = 100_000
-_MOST_NODES = 2**24  # of an axis
 _contained: dict[Path, tuple[int, ...]] = {}  # files that passed the check, with their size and time of change
 
 
@@ -24,21 +26,10 @@ def opened(path: Path) -> Iterator[Any]:
         import h5py
     except ImportError as error:
         raise ImportError("reading HDF5 needs h5py: pip install 'quadnorm[bench]'") from error
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file")
-    try:
-        file = h5py.File(path, "r")
-    except OSError as error:
-        raise OSError(f"{path}: not a readable HDF5 file, damaged or cut short ({error})") from error
-    try:
-        with file:
-            _check_contained(path, file)
-            yield file
-    except (KeyError, RuntimeError, TypeError, OverflowError, ValueError) as error:
-        if str(error).startswith(str(path)):  # raised by a reader of this package: the message is complete
-            raise
-        # h5py raises many kinds of errors for damaged metadata; a missing dataset is none of them, as readers check
-        raise OSError(f"{path}: damaged, its contents cannot be read ({error})") from error
+    require_file(path)
+    with parsing(path, "not a readable HDF5 file, damaged or cut short"), h5py.File(path, "r") as file:
+        _check_contained(path, file)
+        yield file
 
 
 def _check_contained(path: Path, file: Any) -> None:
@@ -99,10 +90,8 @@ def _load(path: Path, key: str, axis: int, reverse: bool, index: Any) -> np.ndar
         rows = np.arange(data.shape[stored])[index].size if data.ndim else 1
         row = math.prod(n for k, n in enumerate(data.shape) if k != stored)
         require(rows * row * data.dtype.itemsize, f"{path}: reading {rows} samples of {key!r}, {data.shape},")
-        try:
+        with parsing(path, f"dataset {key!r} cannot be read, the file is damaged"):
             values = np.asarray(data[(*[slice(None)] * stored, index)] if data.ndim else data[()])
-        except OSError as error:
-            raise OSError(f"{path}: dataset {key!r} cannot be read, the file is damaged ({error})") from error
         values = np.moveaxis(values.T if reverse else values, axis, 0) if data.ndim else values
         return values if inverse is None else values[inverse]
 
@@ -110,8 +99,8 @@ def _load(path: Path, key: str, axis: int, reverse: bool, index: Any) -> np.ndar
 def coordinate(file: Any, key: str) -> np.ndarray:
     """A 1-D dataset as an array; a ValueError if it is not 1-D or too long."""
     data = file[key]
-    if data.ndim > 1 or data.size > _MOST_NODES:
-        raise ValueError(f"{file.filename}: {key!r} has shape {data.shape}; coordinates are 1-D, at most {_MOST_NODES}")
+    if data.ndim > 1 or data.size > MOST_NODES:
+        raise ValueError(f"{file.filename}: {key!r} has shape {data.shape}; coordinates are 1-D, at most {MOST_NODES}")
     return np.asarray(data[()])
 
 

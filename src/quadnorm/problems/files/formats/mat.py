@@ -7,6 +7,7 @@
 """
 
 import math
+import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
@@ -15,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from quadnorm._files import open_file, require_file
+from quadnorm._foreign import parsing
 from quadnorm._memory import require
 from quadnorm.problems.files.assemble import Asked, assemble
 from quadnorm.problems.files.axes.coordinates import coordinates_in
@@ -25,6 +28,11 @@ from quadnorm.problems.files.model import FieldFile
 
 MAT_NODES = "as in the Fourier neural operator's files with these arrays; say placement= if yours differ"
 _HDF5 = b"\x89HDF\r\n\x1a\n"
+_DAMAGED = "not a MATLAB file that can be read: damaged, cut short, or of another version"
+_MATRIX, _COMPRESSED = 14, 15  # types of elements
+_STORED = {1, 2, 3, 4, 5, 6, 7, 9, 12, 13}  # types of numbers
+_HEAD = 4096  # bytes that hold flags, dimensions and name of an array
+_MOST_PER_BYTE = 1040  # numbers of one byte each, as zlib can compress them
 _NUMERIC = {"double", "single", "logical", *(f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64))}
 
 
@@ -45,9 +53,7 @@ def read_mat(
     ``placement``, unless they hold coordinates. A version 5 array is read as a whole when its first sample is asked
     for, and kept in memory.
     """
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file")
+    path = require_file(Path(path))
     new = _is_hdf5(path)
     present = _variables_73(path) if new else _variables_5(path)
     items = {
@@ -94,7 +100,7 @@ def _without_vectors(items: Mapping[str, Item], request: Request) -> dict[str, I
 
 def _is_hdf5(path: Path) -> bool:
     """MATLAB puts its own header before the HDF5 signature, at byte 512."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return _HDF5 in (file.read(8), file.seek(512) and file.read(8))
 
 
@@ -104,7 +110,48 @@ def _variables_73(path: Path) -> dict[str, tuple[int, ...]]:
 
 
 def _variables_5(path: Path) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(shape) for name, shape, kind in _scipy(path, "whosmat") if kind in _NUMERIC}
+    with parsing(path, _DAMAGED):
+        _check_types_5(path)
+    shapes = {name: tuple(shape) for name, shape, kind in _scipy(path, "whosmat") if kind in _NUMERIC}
+    length = path.stat().st_size
+    for name, shape in shapes.items():
+        if min(shape, default=0) < 0 or math.prod(shape) > _MOST_PER_BYTE * length:
+            raise ValueError(f"{path}: {name!r} announces {shape} numbers, the file has {length} bytes; it is damaged")
+    return shapes
+
+
+def _check_types_5(path: Path) -> None:
+    """Refuse numbers of a type that MATLAB does not have: scipy looks it up unchecked, and the process would crash.
+
+    An element of the file is a tag (type, length) and its data, or the same compressed; that of an array holds four
+    more: flags, dimensions, name, numbers.
+    """
+    with open_file(path) as file:
+        order = "<" if file.read(128)[126:] == b"IM" else ">"
+        while len(tag := file.read(8)) == 8:
+            kind, length = struct.unpack(f"{order}II", tag)
+            following = file.tell() + length
+            start = file.read(min(length, _HEAD))
+            if kind == _COMPRESSED:
+                start = zlib.decompressobj().decompress(start, _HEAD)
+                kind, start = struct.unpack_from(f"{order}I", start)[0], start[8:]
+            if kind == _MATRIX:
+                _check_array_5(order, start)
+            file.seek(following)
+
+
+def _check_array_5(order: str, data: bytes) -> None:
+    flags, at = struct.unpack_from(f"{order}I", data, 8)[0], 16
+    if not 6 <= flags & 0xFF <= 15:  # text, a struct, a cell or an object, which are not read
+        return
+    if flags & 0x800:
+        raise ValueError("complex numbers; expected real ones")
+    for _ in ("dimensions", "name"):
+        kind, length = struct.unpack_from(f"{order}II", data, at)
+        at += 8 if kind >> 16 else 8 + -(-length // 8) * 8  # up to four bytes are kept in the tag itself
+    kind = struct.unpack_from(f"{order}I", data, at)[0]
+    if (kind & 0xFFFF if kind >> 16 else kind) not in _STORED:
+        raise ValueError(f"numbers of an unknown type, {kind}")
 
 
 def _held_5(path: Path) -> str:
@@ -130,11 +177,5 @@ def _scipy(path: Path, function: str, **options: Any) -> Any:
         import scipy.io
     except ImportError as error:
         raise ImportError("reading .mat files needs scipy: pip install 'quadnorm[bench]'") from error
-    # scipy's parser raises many kinds of errors for a damaged file
-    damage = (OSError, ValueError, TypeError, KeyError, IndexError, EOFError, zlib.error, scipy.io.matlab.MatReadError)
-    try:
+    with parsing(path, _DAMAGED):
         return getattr(scipy.io, function)(str(path), **options)
-    except NotImplementedError as error:
-        raise ValueError(f"{path}: a MATLAB file of a version that cannot be read ({error})") from error
-    except damage as error:
-        raise ValueError(f"{path}: not a readable MATLAB file, damaged or cut short ({error})") from error

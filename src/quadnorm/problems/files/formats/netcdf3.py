@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from quadnorm._files import open_file
+from quadnorm._foreign import parsing
 from quadnorm._memory import require
 from quadnorm.measures.data.names import kind_of
 from quadnorm.problems.files.assemble import Asked
@@ -59,17 +61,15 @@ def _opened(path: Path) -> Iterator[Any]:
         from scipy.io import netcdf_file
     except ImportError as error:
         raise ImportError("reading netCDF-3 files needs scipy: pip install 'quadnorm[bench]'") from error
-    with path.open("rb") as raw:
+    with open_file(path) as raw:
         version = raw.read(4)[3:]
     if version not in (b"\x01", b"\x02"):
         raise ValueError(
             f"{path}: a netCDF file of a kind that cannot be read, number {version.hex()}; expected netCDF-4, or "
             "netCDF-3 of the kinds 1 and 2. Convert it: nccopy -k netCDF-4 old.nc new.nc"
         )
-    try:
+    with parsing(path, "not a readable netCDF-3 file, damaged or cut short"):
         file = netcdf_file(str(path), "r", mmap=True)
-    except Exception as error:  # scipy's parser raises errors of many kinds for a damaged file
-        raise ValueError(f"{path}: not a readable netCDF-3 file, damaged or cut short ({error})") from error
     try:
         yield file
     finally:

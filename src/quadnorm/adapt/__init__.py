@@ -15,7 +15,8 @@ In reading order:
 5. ``follow.py``, ``steer.py``: runs on other grids in step with a plan.
 6. ``extend.py`` (``extended.py``, ``points.py``, ``shards.py``), ``anchor.py`` (``anchored.py``, ``anchoring/``,
    ``drift.py``), ``native.py``: the ways.
-7. ``auditing/``: measures what each module and call does to a change of grid. ``converting/``: swaps norms.
+7. ``clouds/``: the ways for models on points. ``shifted.py``: models with stencils and patches on shifted grids.
+8. ``auditing/``: measures what each module and call does to a change of grid. ``converting/``: swaps norms.
 """
 
 from quadnorm.adapt.anchor import anchor
@@ -24,19 +25,23 @@ from quadnorm.adapt.anchoring.rules.registry import Place, register_anchor
 from quadnorm.adapt.anchoring.torch_modules import SpatialMean
 from quadnorm.adapt.auditing.audit import audit
 from quadnorm.adapt.auditing.report import Audit
+from quadnorm.adapt.clouds.anchored import AnchoredPoints
+from quadnorm.adapt.clouds.extended import ExtendedPoints
+from quadnorm.adapt.clouds.native import AtNativePoints
 from quadnorm.adapt.converting.convert import Conversion, convert
 from quadnorm.adapt.extend import extend
 from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.native import AtNative, at_native
 from quadnorm.adapt.report import AnchorReport, Entry
+from quadnorm.adapt.shifted import ShiftedRuns, shifted_runs
 from quadnorm.adapt.watch import CannotFollowError
 from quadnorm.carry.gridcheck import GridCheck, check_grid
 from quadnorm.carry.grids import carry
-from quadnorm.carry.scattered import AtNativePoints
 
 __all__ = [
     "AnchorReport",
     "AnchoredCalls",
+    "AnchoredPoints",
     "AtNative",
     "AtNativePoints",
     "Audit",
@@ -44,8 +49,10 @@ __all__ = [
     "Conversion",
     "Entry",
     "Extended",
+    "ExtendedPoints",
     "GridCheck",
     "Place",
+    "ShiftedRuns",
     "SpatialMean",
     "anchor",
     "at_native",
@@ -55,4 +62,5 @@ __all__ = [
     "convert",
     "extend",
     "register_anchor",
+    "shifted_runs",
 ]

@@ -14,6 +14,8 @@ from quadnorm.adapt.anchoring.by_modules import anchor_modules
 from quadnorm.adapt.anchoring.rules.registry import INTEGRAL
 from quadnorm.adapt.anchoring.trace import Example, call
 from quadnorm.adapt.calls import Call, CallPlan, Step, WeightedStep
+from quadnorm.adapt.clouds.anchored import anchor_points
+from quadnorm.adapt.clouds.base import refuse_placement
 from quadnorm.adapt.drift import Drifts, failure_on_finer_grid, measure_drifts
 from quadnorm.adapt.follow import run_under
 from quadnorm.adapt.forms import moving
@@ -233,7 +235,9 @@ def anchor(
             or pairs of input and target: then the data itself says where its samples lie, and a contradiction with
             ``placement`` is an error. By default random numbers are tried; where they do not
             work, an example is needed.
-        layout: where the channels of fields are, as for :func:`quadnorm.extend`; default what fits the example.
+        layout: where the channels of fields are, as for :func:`quadnorm.extend`; default what fits the example. With
+            ``points``, ``resolution`` is the number of points in a cloud of training, and the copy an
+            :class:`quadnorm.adapt.AnchoredPoints`, which is called with each point's control volume.
         share: share the parameters with the model instead of copying them.
         force: return the copy also where anchoring makes the drift on a smooth input larger, which is an error
             otherwise.
@@ -251,6 +255,9 @@ def anchor(
     note: compared with the model on random input at 17×17: equal to 0.0e+00 of the largest output
     note: drift from 17×17 to 33×33 on a smooth input: as it is ..., anchor ..., extend ..., at_native 0.0e+00; take ...
     """
+    if layout == "points":
+        refuse_placement(placement)
+        return anchor_points(model, resolution, example, share)
     check_module(model, "anchor")
     sizes, names = model_grid(model, resolution, placement)
     example, placed, check = example_and_placement(example, sizes, placement, own_placement(model, len(sizes)))

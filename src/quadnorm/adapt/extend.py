@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal, overload
 
 import torch
 from torch import nn
 
 from quadnorm._suggest import unknown
 from quadnorm.adapt.calls import CallPlan
+from quadnorm.adapt.clouds.base import refuse_placement
+from quadnorm.adapt.clouds.extended import ExtendedPoints, extend_points
 from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.listing import report_of
 from quadnorm.adapt.models import check_module, model_grid
@@ -25,6 +27,13 @@ from quadnorm.measures.base import Shape
 TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4}  # relative, at the training nodes; half precision has 3e-2
 
 
+@overload
+def extend(
+    model: nn.Module, resolution: int | Sequence[int], *, layout: Literal["points"], example: Any = None
+) -> ExtendedPoints: ...
+
+
+@overload
 def extend(
     model: nn.Module,
     resolution: int | Sequence[int],
@@ -33,7 +42,18 @@ def extend(
     example: Any = None,
     layout: str | None = None,
     restrict: str = "cubic",
-) -> Extended:
+) -> Extended: ...
+
+
+def extend(
+    model: nn.Module,
+    resolution: int | Sequence[int],
+    placement: str | Sequence[str] | None = None,
+    *,
+    example: Any = None,
+    layout: str | None = None,
+    restrict: str = "cubic",
+) -> Extended | ExtendedPoints:
     r"""A trained model on any grid, with every sum over samples taken on its training grid.
 
     The model runs twice: on its training grid with the restricted input, where the result of every operation that mixes
@@ -58,7 +78,9 @@ def extend(
             default random numbers are tried.
         layout: where the channels of fields are: ``first`` (B, C, \*spatial), ``last`` (B, \*spatial, C) or ``tokens``
             (B, N, C), the samples of the grid in a row; then call with ``grid=(n, m)`` if there are several axes.
-            Default: what fits the example.
+            Default: what fits the example. Or ``points``: ``resolution`` is the number of points in a cloud of
+            training, and the result an :class:`quadnorm.adapt.ExtendedPoints`. On any other cloud, sums are taken over
+            a subset of that size, and every point is a query, in chunks of constant memory.
         restrict: how the input goes to the training grid where grids do not nest: see :func:`quadnorm.at_native`.
 
     Raises:
@@ -80,6 +102,9 @@ def extend(
     check_module(model, "extend")
     if restrict not in METHODS:
         raise ValueError(unknown("way to interpolate", restrict, METHODS))
+    if layout == "points":
+        refuse_placement(placement)
+        return extend_points(model, resolution, example)
     if any(p.is_meta for p in model.parameters()):
         raise ValueError(
             "extending follows the values of the model's calls, and a model on the meta device has none; extend it once"

@@ -19,10 +19,15 @@ LAYOUTS = ("first", "last", "tokens")
 Dims = tuple[int, ...]
 
 
-def check_layout(layout: str) -> None:
-    """Raise for an unknown layout."""
+def check_layout(layout: str, d: int) -> None:
+    """Raise for a layout that is unknown, or does not say what samples on d axes are."""
     if layout not in LAYOUTS:
-        raise ValueError(unknown("layout", layout, LAYOUTS))
+        raise ValueError(unknown("layout", layout, (*LAYOUTS, "points")))
+    if layout == "tokens" and d == 1:
+        raise ValueError(
+            'layout="tokens" with one axis may be a row of a grid or a cloud of points; pass layout="last" for a row, '
+            'whose neighbours lie beside each other, or layout="points" for a cloud (extend, anchor)'
+        )
 
 
 def spatial_dims(x: Tensor, d: int, layout: str) -> tuple[int, ...] | None:

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
+from quadnorm.adapt.clouds.native import AtNativePoints
 from quadnorm.adapt.layouts import check_layout, grid_of_inputs, regridded
 from quadnorm.adapt.models import model_grid
 from quadnorm.adapt.probes import layout_of_model
@@ -15,7 +16,6 @@ from quadnorm.adapt.trees import mapped
 from quadnorm.adapt.watch import trial_output
 from quadnorm.carry.grids import carry
 from quadnorm.carry.lines import METHODS
-from quadnorm.carry.scattered import AtNativePoints
 from quadnorm.measures.base import Shape
 
 
@@ -28,6 +28,7 @@ def at_native(
     interpolate: str = "cubic",
     weights: Tensor | None = None,
     queries: str | None = None,
+    coordinates: str | int | None = None,
     layout: str | None = None,
 ) -> AtNative | AtNativePoints:
     r"""The model run on its training grid, whatever grid it is asked on.
@@ -49,6 +50,9 @@ def at_native(
         weights: (N,), of the training mesh's points, if the model is to be given them.
         queries: the name of the model's argument for the points at which outputs are wanted, if it has one: outputs on
             meshes are then asked for there instead of being interpolated.
+        coordinates: on meshes, the name of the model's argument for coordinates, or the number of their first channel
+            if they are channels of its input. Default: an argument of a usual name (``pos``, ``coordinates``, …), or
+            one with as many channels as the points have dimensions.
         layout: where the channels of fields are, ``first`` (B, C, \*spatial), ``last`` or ``tokens``, as for
             :func:`quadnorm.extend`. Default: what the model accepts when it is tried with random numbers; ``first`` if
             that does not tell. Outputs may be dicts, tuples and dataclasses of fields. A tensor on a finer or coarser
@@ -67,8 +71,8 @@ def at_native(
     if not isinstance(model, nn.Module):  # scripted, compiled and wrapped models are run as they are
         raise TypeError(f"at_native needs an nn.Module, got {model!r}")
     if isinstance(resolution, Tensor):
-        return AtNativePoints(model, resolution, weights, queries)
-    for name, given in (("weights", weights), ("queries", queries)):
+        return AtNativePoints(model, resolution, weights, queries, coordinates)
+    for name, given in (("weights", weights), ("queries", queries), ("coordinates", coordinates)):
         if given is not None:
             raise ValueError(f"{name} belong to the points of a training mesh; a grid's samples have none of their own")
     sizes, names = model_grid(model, resolution, placement)
@@ -90,7 +94,7 @@ class AtNative(nn.Module):
         layout: str = "first",
     ) -> None:
         super().__init__()
-        check_layout(layout)
+        check_layout(layout, len(resolution))
         for method in (restrict, interpolate):
             if method not in METHODS:
                 raise ValueError(unknown("way to interpolate", method, METHODS))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from quadnorm.adapt.forms import refined_grid
 from quadnorm.adapt.layouts import LAYOUTS, check_layout, guess_examples, regridded, spatial_dims
 from quadnorm.adapt.report import size_text
-from quadnorm.adapt.trees import Arguments, mapped, tensors
+from quadnorm.adapt.trees import Arguments, as_arguments, mapped, tensors
 from quadnorm.adapt.watch import trial_output
 from quadnorm.measures import rule
 from quadnorm.measures.base import Shape
@@ -94,9 +94,9 @@ def make_probe(
 ) -> Probe:
     """The probe for a model: ``example``, or random numbers that ``works`` accepts. Refuses where neither serves."""
     if layout is not None:
-        check_layout(layout)
+        check_layout(layout, len(resolution))
     if example is not None:
-        arguments = _as_arguments(example)
+        arguments = as_arguments(example)
         return Probe(
             arguments,
             _layout_of_example(arguments, example, resolution, layout),
@@ -114,13 +114,6 @@ def layout_of_model(model: nn.Module, resolution: Shape, placements: tuple[str, 
         return make_probe(model, resolution, placements, None, None, partial(trial_output, model)).layout
     except ValueError:
         return "first"
-
-
-def _as_arguments(example: Any) -> Arguments:
-    """A tensor, a tuple of arguments or a dict of keyword arguments, as (args, kwargs)."""
-    if isinstance(example, Mapping):
-        return (), dict(example)
-    return (tuple(example), {}) if isinstance(example, (tuple, list)) else ((example,), {})
 
 
 def _layout_of_example(arguments: Arguments, example: Any, resolution: Shape, layout: str | None) -> str:

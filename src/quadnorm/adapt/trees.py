@@ -1,7 +1,8 @@
-"""Tensors inside nested arguments and results: tuples, lists, dicts and dataclasses."""
+"""Tensors inside nested arguments and results: tuples, lists, dicts, dataclasses and records such as graphs' data."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
@@ -26,7 +27,22 @@ def tensors(value: Any) -> list[Tensor]:
         return [t for v in value.values() for t in tensors(v)]
     if is_dataclass(value) and not isinstance(value, type):
         return [t for f in fields(value) for t in tensors(getattr(value, f.name))]
+    if is_record(value):
+        return [t for name in value.keys() for t in tensors(value[name])]  # noqa: SIM118  a method, no mapping
     return []
+
+
+def is_record(value: Any) -> bool:
+    """Whether an object holds named values without being a mapping, as PyTorch Geometric's ``Data`` does."""
+    has = (callable(getattr(type(value), name, None)) for name in ("keys", "__getitem__", "__setitem__"))
+    return not isinstance(value, (Mapping, Tensor, type)) and all(has)
+
+
+def as_arguments(example: Any) -> Arguments:
+    """A tensor, a tuple of arguments or a dict of keyword arguments, as (args, kwargs)."""
+    if isinstance(example, Mapping):
+        return (), dict(example)
+    return (tuple(example), {}) if isinstance(example, (tuple, list)) else ((example,), {})
 
 
 def mapped(fn: Callable[[Tensor], Any], value: Any) -> Any:
@@ -50,6 +66,11 @@ def mapped(fn: Callable[[Tensor], Any], value: Any) -> Any:
             return type(value)(pairs)  # type: ignore[call-arg]
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{f.name: mapped(fn, getattr(value, f.name)) for f in fields(value) if f.init})
+    if is_record(value):
+        other = copy.copy(value)
+        for name in value.keys():  # noqa: SIM118
+            other[name] = mapped(fn, value[name])
+        return other
     return value
 
 

@@ -1,4 +1,4 @@
-"""Fields carried between point clouds and meshes: linear on the triangles (tetrahedra) between the points."""
+"""Maps between point clouds and meshes: linear on the triangles (tetrahedra) between the points."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from quadnorm.measures._cache import TensorCache
 
@@ -69,40 +69,3 @@ def _build(s: np.ndarray, t: np.ndarray) -> np.ndarray:
         index[inside] = mesh.simplices[cell[inside]]
         weight[inside] = np.concatenate([b, 1 - b.sum(1, keepdims=True)], 1)
     return np.concatenate([index.astype(np.float64), weight], 1)
-
-
-class AtNativePoints(nn.Module):
-    """:func:`quadnorm.at_native` for models on scattered points, such as ``model(x, coordinates=r, weights=w)``.
-
-    ``points`` (N, d) and ``weights`` (N,) are those of training; a call with x (B, M, C) and ``coordinates`` (M, d)
-    carries x to them by lines, runs the model there, and carries the output (B, N, C') back. A model that can be asked
-    for outputs at points of its caller's choice is asked, and nothing is carried back: ``queries`` names the argument.
-    """
-
-    points: Tensor
-    weights: Tensor | None
-
-    def __init__(self, model: nn.Module, points: Any, weights: Any = None, queries: str | None = None) -> None:
-        super().__init__()
-        self.model, self.queries = model, queries
-        self.register_buffer("points", torch.as_tensor(points).detach().clone(), persistent=False)
-        w = None if weights is None else torch.as_tensor(weights).detach().clone()
-        self.register_buffer("weights", w, persistent=False)
-
-    def forward(self, x: Tensor, coordinates: Tensor, weights: Any = None, **options: Any) -> Tensor:
-        """(B, M, C) → (B, M, C'); ``weights`` of the new points are not needed and not used."""
-        r = torch.as_tensor(coordinates)
-        if x.ndim != 3 or r.ndim != 2 or x.shape[1] != r.shape[0]:
-            raise ValueError(
-                f"expected x (B, M, C) and coordinates (M, d) of the same points for all samples, got "
-                f"{tuple(x.shape)} and {tuple(r.shape)}"
-            )
-        native = {} if self.weights is None else {"weights": self.weights}
-        asked = {} if self.queries is None else {self.queries: r}
-        y: Tensor = self.model(_apply(x, r, self.points), coordinates=self.points, **native, **asked, **options)
-        return y if asked else _apply(y, self.points, r)
-
-
-def _apply(x: Tensor, source: Tensor, target: Tensor) -> Tensor:
-    index, weight = (m.to(x.device) for m in linear_map(source, target))
-    return (x[:, index] * weight.to(x.dtype).unsqueeze(-1)).sum(2)  # (B, M, d+1, C) → (B, M, C)

@@ -1,0 +1,164 @@
+"""Sums over all points of a cloud, each with a weight such as its control volume."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from quadnorm.adapt.calls import Call, Step, WeightedStep
+from quadnorm.adapt.clouds.base import (
+    TOLERANCE,
+    PointModel,
+    checked_count,
+    drawn,
+    leading_entries,
+    point_example,
+    repeated,
+    taken,
+)
+from quadnorm.adapt.follow import run_under
+from quadnorm.adapt.forms import Form
+from quadnorm.adapt.listing import CallListing, action_and_reason, with_times
+from quadnorm.adapt.models import check_module, deep_copy
+from quadnorm.adapt.nodes import CountedNodes, relative_gap
+from quadnorm.adapt.operations.base import sum_row
+from quadnorm.adapt.report import AnchorReport
+from quadnorm.adapt.steer import Summing
+from quadnorm.adapt.trees import Arguments, tensors
+from quadnorm.adapt.watch import CannotFollowError, OutOfStepError, leaving_no_trace, trial_output
+from quadnorm.operators.domain import Measured
+
+
+@dataclass(frozen=True)
+class WeighedRow(CountedNodes):
+    """A cloud whose point j stands for ``weights[j]`` points of the training cloud."""
+
+    weights: Tensor | None = None
+
+    def counts(self, form: Form, like: Tensor) -> Tensor | None:
+        if self.weights is None:
+            return None
+        dtype = torch.float64 if like.dtype in (torch.float64, torch.complex128) else torch.float32
+        return self.weights.repeat(form.fold).to(like.device, dtype)
+
+    def carry(self, t: Tensor, dim: int, form: Form, *, wrap: bool = True) -> Tensor:
+        return repeated(t, dim, self.size(form))
+
+    def restrict(self, t: Tensor, dim: int, form: Form, *, wrap: bool = True) -> Tensor:
+        return repeated(t, dim, form.size(self.native))
+
+
+class AnchoredPoints(PointModel):
+    r"""A model whose sums over a cloud of N points are taken with weights, as over a cloud of the trained size.
+
+    :func:`quadnorm.anchor` with ``layout="points"`` makes it. Point j counts as :math:`n_0 w_j / \sum w` points. At the
+    trained number of points, without weights, the model runs as it is.
+    """
+
+    anchor_report: Any = None
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def forward(self, *args: Any, volumes: Any = None, **kwargs: Any) -> Any:
+        """The model's arguments on a cloud of any size.
+
+        Args:
+            args, kwargs: as for :class:`ExtendedPoints`.
+            volumes: (N,), one weight for each point, of any scale: control volumes (:func:`quadnorm.voronoi_weights`)
+                for a model trained on points that lie evenly. Default: all alike, for a cloud that is dense where those
+                of training were.
+        """
+        options = {"volumes": volumes}
+        several = self.each(args, kwargs, options)
+        several = self.by_graph(args, kwargs, options) if several is None else several
+        if several is not None:
+            return several
+        total, axes = self.points_of((args, kwargs))
+        if total == self.count and volumes is None:
+            return self.model(*args, **kwargs)
+        w = torch.ones(total, device="cpu") if volumes is None else torch.as_tensor(volumes).detach().cpu()
+        if w.shape != (total,) or not bool((w >= 0).all()) or not 0 < float(w.sum()) < float("inf"):
+            raise ValueError(
+                f"volumes must have one number ≥ 0 for each of the {total} points, not all 0, got {tuple(w.shape)}"
+            )
+        w = self.count * w.double() / w.double().sum()
+        if isinstance(self.model, Measured):  # takes weights itself
+            x = tensors((args, kwargs))[0]
+            return self.model(*args, **kwargs, weights=w.to(x))
+        index = drawn(total, self.count, None, 0)
+        for again in (False, True):
+            values, named = taken((args, kwargs), axes, index)
+            plan = self.plan(values, named, axes, again)
+            run = Summing(plan, (total,))
+            run.nodes = WeighedRow(plan.native, (total,), plan.placements, plan.origins, weights=w)
+            try:
+                return run_under(self.model, run, args, kwargs)
+            except OutOfStepError:
+                if again:
+                    raise
+        return None
+
+
+class _Sums(CallListing):
+    """The run on the example that lists which calls over points are weighed."""
+
+    def observe(self, call: Call, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        nodes = CountedNodes(self.plan.native, self.plan.native, self.plan.placements, self.plan.origins)
+        row = sum_row(WeightedStep(call, func, args, kwargs, nodes))
+        if row is not None:
+            self.add(call, "anchored", row.why)
+            return
+        outcome = action_and_reason(Step(call, func, args, kwargs, self.nodes, result=result))
+        if outcome is not None:
+            self.add(call, "left", outcome[1].split(":")[0])
+
+
+def anchor_points(model: nn.Module, count: Any, example: Any = None, share: bool = False) -> AnchoredPoints:
+    """:func:`quadnorm.anchor` for models on clouds of ``count`` points; see there."""
+    count = checked_count(count, "anchor")
+    check_module(model, "anchor")
+    arguments = point_example(model, count, example)
+    anchored = AnchoredPoints(deep_copy(model, share), count, arguments)
+    modes = [(m, m.training) for m in anchored.model.modules()]
+    anchored.model.eval()
+    try:
+        plan = anchored.plan(*arguments, anchored.axes)
+        listing = _Sums(plan)
+        with leaving_no_trace(anchored.model):
+            run_under(anchored.model, listing, *arguments)
+        report = AnchorReport("")
+        own = isinstance(model, Measured)
+        if own:
+            report.add("", type(model).__name__, "anchored", "takes weights itself")
+        for (module, name, action, why), times in [] if own else listing.lines.items():
+            report.add(module, f"call {name}", action, with_times(why, times))
+        if not report.changed:
+            raise ValueError(f"found no sum over points that could be anchored in the model\n{report}")
+        _compare_twice(anchored, arguments, report)
+    finally:
+        for m, training in modes:
+            m.training = training
+    n, m_left = len(report.changed), len(report.left)
+    report.title = f"anchored at {count} points: {n} sum{'s' * (n != 1)} anchored, {m_left} left"
+    anchored.anchor_report = report
+    return anchored
+
+
+def _compare_twice(anchored: AnchoredPoints, arguments: Arguments, report: AnchorReport) -> None:
+    """Every point twice with half the weight is the same measure: the output must be the model's, at both."""
+    native = tensors(trial_output(anchored.model, arguments))
+    twice = taken(arguments, anchored.axes, torch.arange(2 * anchored.count, device="cpu") % anchored.count)
+    with leaving_no_trace(anchored.model):
+        y = tensors(anchored(*twice[0], **twice[1]))
+    gap = relative_gap(
+        [t if t.shape == s.shape else leading_entries(t, s) for t, s in zip(y, native, strict=True)], native
+    )
+    if not gap <= TOLERANCE.get(native[0].dtype, 3e-2):
+        left = "; ".join(f"{e.kind} in {e.name or 'the model'}: {e.why}" for e in report.left) or "none was left"
+        raise CannotFollowError(
+            f"with every point twice and half the weight each, the anchored model differs by {gap:.1e} from the model: "
+            f"not all sums over points could be anchored ({left}); quadnorm.extend with layout='points' may serve"
+        )
+    report.notes.append(f"compared with the model on every point twice, with half the weight: equal to {gap:.1e}")

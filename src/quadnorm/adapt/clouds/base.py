@@ -1,0 +1,265 @@
+"""Points among a model's arguments, subsets of them, and what models on clouds share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from quadnorm.adapt.calls import CallPlan
+from quadnorm.adapt.layouts import guess_examples
+from quadnorm.adapt.plan import input_kind, make_plan
+from quadnorm.adapt.trees import Arguments, as_arguments, is_record, mapped, tensors
+from quadnorm.adapt.watch import CannotFollowError, trial_output
+from quadnorm.measures.base import Shape
+
+PLACEMENT = ("endpoint",)  # a row of points has none; nothing may depend on it
+TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4}  # relative, at the points of the subset; half precision has 3e-2
+Axes = tuple[int | None, ...]  # of each tensor among the arguments, in order: its axis of points, if it has one
+
+
+def point_axes(value: Any, count: int) -> Axes:
+    """The axis of every tensor that has ``count`` entries; None for tensors without one.
+
+    >>> point_axes((torch.zeros(2, 50, 3), torch.zeros(50, 2), torch.zeros(2)), 50)
+    (1, 0, None)
+    """
+    axes: list[int | None] = []
+    for t in tensors(value):
+        found = [k for k, n in enumerate(t.shape) if n == count]
+        if len(found) > 1:
+            raise ValueError(
+                f"a tensor of shape {tuple(t.shape)} has {count} entries along {len(found)} axes, and which of them "
+                "runs over the points cannot be seen; pass an example with a batch or a number of channels other than "
+                f"{count}"
+            )
+        axes.append(found[0] if found else None)
+    return tuple(axes)
+
+
+def taken(value: Any, axes: Axes, index: Tensor) -> Any:
+    """The points ``index`` of every tensor with an axis of points."""
+    order = iter(axes)
+
+    def take(t: Tensor) -> Tensor:
+        axis = next(order)
+        return t if axis is None else t.index_select(axis, index.to(t.device))
+
+    return mapped(take, value)
+
+
+def repeated(t: Tensor, dim: int, size: int) -> Tensor:
+    """A field that is the same at all points along ``dim``, at ``size`` points; an error if it is not."""
+    if t.shape[dim] == size:
+        return t
+    one = t.narrow(dim, 0, 1)
+    if not bool((t == one).all()):
+        raise CannotFollowError(
+            "the model has values of its own for each point, or mixes neighbours in the row of points; at other points "
+            "there is no formula for them"
+        )
+    return one.expand([size if k == dim % t.ndim else -1 for k in range(t.ndim)])
+
+
+def drawn(total: int, count: int, density: Tensor | None = None, seed: int = 0) -> Tensor:
+    """``count`` of ``total`` points, in increasing order, the same for the same seed.
+
+    Without ``density`` every point is as likely as any other, so that the subset is as dense as the cloud. With it,
+    point j is expected count · density_j / Σ density times: systematic sampling along a random order, with points that
+    come several times where count · density_j exceeds Σ density (always, if there are fewer points than ``count``).
+
+    >>> drawn(4, 2, torch.tensor([0.0, 1.0, 0.0, 1.0])).tolist(), drawn(2, 4).tolist()
+    ([1, 3], [0, 0, 1, 1])
+    """
+    random = torch.Generator("cpu").manual_seed(seed)
+    order = torch.randperm(total, generator=random, device="cpu")
+    if density is None and total >= count:
+        return order[:count].sort().values
+    w = torch.ones(total, device="cpu") if density is None else density.detach().cpu()
+    if w.shape != (total,) or not bool(torch.isfinite(w).all()) or bool((w < 0).any()) or not float(w.sum()) > 0:
+        raise ValueError(
+            f"density must have one number ≥ 0 for each of the {total} points, not all 0, got shape {tuple(w.shape)}"
+        )
+    reached = w.double()[order].cumsum(0)
+    ticks = (torch.arange(count, device="cpu").double() + 0.5) / count * reached[-1]
+    return order[torch.searchsorted(reached, ticks).clamp(max=total - 1)].sort().values
+
+
+class PointModel(nn.Module):
+    """What the models on clouds share: their plan, the axes of points, and samples with a number of points each."""
+
+    def __init__(self, model: nn.Module, count: int, example: Arguments) -> None:
+        super().__init__()
+        self.model, self.count = model, count
+        self.axes = point_axes(example, count)
+        if all(axis is None for axis in self.axes):
+            shapes = ", ".join(str(tuple(t.shape)) for t in tensors(example)) or "no tensor"
+            raise ValueError(f"the example must have {count} points, got shapes {shapes}")
+        self.ranks = tuple(t.ndim for t in tensors(example))
+        self.takes_lists = any(isinstance(a, list) for a in chain(example[0], example[1].values()))
+        self._plans: dict[Any, CallPlan] = {}
+
+    def points_of(self, value: Any) -> tuple[int, Axes]:
+        """How many points the arguments have, and along which axes."""
+        given = tensors(value)
+        first = next((k for k, axis in enumerate(self.axes) if axis is not None), 0)
+        axis = self.axes[first]
+        if first >= len(given) or axis is None or given[first].ndim != self.ranks[first]:
+            shapes = ", ".join(str(tuple(t.shape)) for t in given) or "no tensor"
+            raise ValueError(
+                f"expected arguments as in the example, with {self.ranks[first]} axes, of which the one at {axis} runs "
+                f"over the points; got shapes {shapes}"
+            )
+        total = given[first].shape[axis]
+        if len(given) == len(self.axes):
+            pairs = list(zip(given, self.axes, strict=True))
+            if any(a is not None and (t.ndim <= a or t.shape[a] != total) for t, a in pairs):
+                shapes = ", ".join(str(tuple(t.shape)) for t in given)
+                raise ValueError(f"the tensors among the arguments have different numbers of points: {shapes}")
+            return total, self.axes
+        return total, point_axes(value, total)
+
+    def plan(self, args: tuple[Any, ...], kwargs: dict[str, Any], axes: Axes, again: bool = False) -> CallPlan:
+        """The calls of the model, from a run on ``count`` points and one on more; made once for each kind of input."""
+        key = input_kind(self.model, args, kwargs)
+        if again or key not in self._plans:
+            given = mapped(lambda t: t.detach(), (args, kwargs))
+
+            def at(shape: Shape) -> Any:
+                return taken(given, axes, torch.arange(shape[0], device="cpu") % self.count)
+
+            self._plans[key] = make_plan(self.model, at, (self.count,), PLACEMENT)
+        return self._plans[key]
+
+    def each(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: Mapping[str, Any]) -> list[Any] | None:
+        """The outputs for lists of clouds, one after the other; None if the arguments are no lists."""
+        lists = [a for a in chain(args, kwargs.values()) if _is_list_of_tensors(a)]
+        if self.takes_lists or not lists:
+            return None
+        if len({len(a) for a in lists}) > 1:
+            raise ValueError(f"the lists among the arguments have {', '.join(str(len(a)) for a in lists)} clouds")
+        results = []
+        for k in range(len(lists[0])):
+            one = mapped(lambda t: t, _entry((args, kwargs), k))
+            ranks = tuple(t.ndim for t in tensors(one))
+            alone = ranks != self.ranks
+            if alone:  # without an axis for the batch, which the model expects
+                order = iter(self.ranks)
+                one = mapped(lambda t: t[None] if t.ndim < next(order) else t, one)  # noqa: B023
+            y = self(*one[0], **one[1], **{name: v[k] for name, v in options.items() if v is not None})
+            results.append(mapped(lambda t: t[0], y) if alone else y)
+        return results
+
+    def by_graph(self, args: Any, kwargs: Any, options: Mapping[str, Any]) -> Any:
+        """The output for an object with several graphs (``data.batch``), one after the other; None for others."""
+        record = next((a for a in chain(args, kwargs.values()) if is_record(a)), None)
+        batch = None if record is None else getattr(record, "batch", None)
+        if not isinstance(batch, Tensor) or batch.ndim != 1 or not len(batch) or int(batch.max()) == 0:
+            return None
+        if any(v is not None for v in options.values()):
+            raise ValueError(f"{', '.join(options)} are for one cloud; call the model with one graph at a time")
+        total, axes = len(batch), point_axes((args, kwargs), len(batch))
+        graphs = int(batch.max()) + 1
+        where = [(batch == g).nonzero()[:, 0] for g in range(graphs)]
+        outputs = [
+            self(*a, **k) for a, k in (_one_graph((args, kwargs), axes, i, g, graphs) for g, i in enumerate(where))
+        ]
+        order = torch.cat(where).argsort()
+        parts = zip(*(tensors(y) for y in outputs), strict=True)
+
+        def joined(t: Tensor) -> Tensor:
+            pieces = next(parts)
+            axis = next((k for k, n in enumerate(t.shape) if n == len(where[0])), None)
+            if axis is None:
+                return torch.cat(pieces) if t.ndim else torch.stack(pieces)
+            whole = torch.cat(pieces, axis)
+            return whole.index_select(axis, order) if whole.shape[axis] == total else whole
+
+        return mapped(joined, outputs[0])
+
+    def state_dict(self, *args: Any, **options: Any) -> Any:
+        """The model's state."""
+        return self.model.state_dict(*args, **options)
+
+    def load_state_dict(self, *args: Any, **options: Any) -> Any:
+        """Load the model's state."""
+        self._plans.clear()
+        return self.model.load_state_dict(*args, **options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_plans": {}}
+
+    def extra_repr(self) -> str:
+        """The trained number of points."""
+        return f"points={self.count}"
+
+
+def _is_list_of_tensors(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(t, Tensor) for t in value)
+
+
+def _entry(arguments: Arguments, k: int) -> Arguments:
+    def pick(a: Any) -> Any:
+        return a[k] if _is_list_of_tensors(a) else a
+
+    return tuple(map(pick, arguments[0])), {name: pick(a) for name, a in arguments[1].items()}
+
+
+def _one_graph(arguments: Any, axes: Axes, index: Tensor, g: int, graphs: int) -> Any:
+    """The arguments for graph g of several, whose points are ``index``."""
+    order = iter(axes)
+
+    def pick(t: Tensor) -> Tensor:
+        axis = next(order)
+        if axis is not None:
+            part = t.index_select(axis, index.to(t.device))
+            return part - part.min() if not part.is_floating_point() and t.ndim == 1 and int(t.max()) < graphs else part
+        if t.ndim == 1 and len(t) == graphs + 1 and not t.is_floating_point():  # where each graph begins and ends
+            return t[g : g + 2] - t[g]
+        return t[g : g + 1] if t.ndim and len(t) == graphs else t
+
+    return mapped(pick, arguments)
+
+
+def refuse_placement(placement: Any) -> None:
+    """Raise where someone says where the samples of a grid lie, but the layout says that there is none."""
+    if placement is not None:
+        raise ValueError(f'placement={placement!r} is said of a grid, and layout="points" of a cloud, which has none')
+
+
+def checked_count(count: Any, verb: str) -> int:
+    """The number of points a model was trained on."""
+    if isinstance(count, (tuple, list)) and len(count) == 1:
+        count = count[0]
+    if isinstance(count, bool) or not hasattr(count, "__index__") or int(count) < 2:
+        raise ValueError(
+            f'{verb}(…, layout="points") needs the number of points in a cloud of training, as in 10_000, got {count!r}'
+        )
+    return int(count)
+
+
+def point_example(model: nn.Module, count: int, example: Any) -> Arguments:
+    """The user's example as (args, kwargs), or random numbers (1, N, C) that the model takes."""
+    if example is not None:
+        return as_arguments(example)
+    for guess, layout in guess_examples(model, (count,)):
+        if layout == "last":
+            try:
+                trial_output(model, ((guess,), {}))
+            except Exception:  # a guess may fail in any way
+                continue
+            return (guess,), {}
+    raise ValueError(
+        f"no input could be guessed; pass example=, an input with {count} points as the model takes it: x, (x, pos), a "
+        "dict of keyword arguments, or an object with x and pos"
+    )
+
+
+def leading_entries(t: Tensor, like: Tensor) -> Tensor:
+    """The leading entries of t, as many as ``like`` has along every axis."""
+    for axis, n in enumerate(like.shape):
+        t = t.narrow(axis, 0, n)
+    return t

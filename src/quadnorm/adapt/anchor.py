@@ -11,7 +11,6 @@ from torch import nn
 
 from quadnorm.adapt.anchored import AnchoredCalls
 from quadnorm.adapt.anchoring.by_modules import anchor_modules
-from quadnorm.adapt.anchoring.rules.registry import INTEGRAL
 from quadnorm.adapt.anchoring.trace import Example, call
 from quadnorm.adapt.calls import Call, CallPlan, Step, WeightedStep
 from quadnorm.adapt.clouds.anchored import anchor_points
@@ -19,26 +18,20 @@ from quadnorm.adapt.clouds.base import refuse_placement
 from quadnorm.adapt.drift import Drifts, failure_on_finer_grid, measure_drifts
 from quadnorm.adapt.follow import run_under
 from quadnorm.adapt.forms import moving
-from quadnorm.adapt.listing import OUT_OF_SIGHT, CallListing, action_and_reason, with_times
+from quadnorm.adapt.listing import CallListing, action_and_reason
 from quadnorm.adapt.models import check_module, model_grid, own_placement, trial_copy
 from quadnorm.adapt.nodes import CountedNodes
-from quadnorm.adapt.operations.base import sum_row
-from quadnorm.adapt.operations.products import only_pairs_samples
+from quadnorm.adapt.operations import anchoring
 from quadnorm.adapt.patches import is_function
 from quadnorm.adapt.placement import example_and_placement, open_question
 from quadnorm.adapt.probes import Probe, make_probe
-from quadnorm.adapt.report import AnchorReport, Entry, grid_text
+from quadnorm.adapt.report import AnchorReport, Entry, Reason, grid_text, with_times
 from quadnorm.adapt.trees import tensors
 from quadnorm.adapt.watch import CannotFollowError, leaving_no_trace
 from quadnorm.measures.base import Shape
 
-TRAPEZOID = "a trapezoidal sum from end to end: an integral already, to O(h²)"
-LEFT = "; no measure to set: left as it is, quadnorm.extend takes its native result"
-NATIVE = ": taken on the training grid"
 SAME_TOKENS = "attends to tokens of which there are as many on every grid: no sum over samples"
 BY_SIZE = ("Linear", "MultiheadAttention")  # modules of which sizes alone do not tell whether they mix samples
-HIDDEN = "an autograd function, or a reentrant checkpoint: sums inside it cannot be seen and stay as trained"
-UNUSED_PADDING = "padding by samples, which no sum that can be anchored sees"
 
 
 def anchor_calls(model: nn.Module, probe: Probe, report: AnchorReport) -> nn.Module:
@@ -82,7 +75,8 @@ def _wrapped(model: nn.Module, probe: Probe, report: AnchorReport) -> nn.Module:
     sums = any(action == "anchored" and name not in ("pad", "getitem") for _, name, action, _ in listing.lines)
     _add_lines(report, listing, sums)
     for module in plan.unseen:
-        report.add(module, "value", *(("unchanged", OUT_OF_SIGHT + NATIVE) if sums else ("left", OUT_OF_SIGHT)))
+        seen = f": {Reason.NATIVE_VALUE.value}" if sums else ""
+        report.add(module, "value", "unchanged" if sums else "left", Reason.OUT_OF_SIGHT.value + seen)
     return wrapped if sums else model
 
 
@@ -95,19 +89,20 @@ class _Listing(CallListing):
         self.still = still
 
     def observe(self, call: Call, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        row = sum_row(WeightedStep(call, func, args, kwargs, self.counted_nodes))
+        operation = anchoring(WeightedStep(call, func, args, kwargs, self.counted_nodes))
         if is_function(func) and call.axes:
-            self.add(call, "left", HIDDEN)
+            self.add(call, "left", Reason.OPAQUE.value)
         elif call.name in ("trapezoid", "trapz") and self._from_end_to_end(call):
             if call.lost_axes:
-                self.add(call, "unchanged", TRAPEZOID)
-        elif row is not None:
-            self.add(call, *(("unchanged", INTEGRAL) if self.still else ("anchored", row.why)))
+                self.add(call, "unchanged", Reason.TRAPEZOID.value)
+        elif operation is not None:
+            why = Reason.INTEGRAL if self.still else operation.anchored
+            self.add(call, "unchanged" if self.still else "anchored", why.value)
         else:
             step = Step(call, func, args, kwargs, self.nodes, result=result)
-            outcome = None if only_pairs_samples(step) else action_and_reason(step)
-            if outcome is not None:
-                self.add(call, "left", outcome[1].split(":")[0] + LEFT)
+            if action_and_reason(step) is not None and not (call.operation and call.operation.only_pairs(step)):
+                why = Reason.UNKNOWN if call.operation is None else call.operation.reason
+                self.add(call, "left", f"{why.short}; {Reason.NO_MEASURE.value}")
 
     def _from_end_to_end(self, call: Call) -> bool:
         return all(self.plan.placements[k] == "endpoint" for k in call.lost_axes)
@@ -159,7 +154,7 @@ def _add_lines(report: AnchorReport, listing: CallListing, sums: bool) -> None:
     by_rule = {e.name for e in report}
     for (module, name, action, why), times in listing.lines.items():
         if not sums and action == "anchored":
-            action, why = "left", UNUSED_PADDING
+            action, why = "left", Reason.UNUSED_PADDING.value
         if action != "anchored" and module in by_rule:
             continue  # the module's own line says it better
         if action == "anchored":  # what a rule said of the module holds no more; other calls' lines do

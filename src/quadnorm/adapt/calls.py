@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from quadnorm.adapt.forms import Forms, moving
-from quadnorm.adapt.functions import bound
 from quadnorm.adapt.nodes import CountedNodes, Nodes
 from quadnorm.adapt.trees import mapped, tensors
 from quadnorm.measures.base import Shape
+
+if TYPE_CHECKING:
+    from quadnorm.adapt.operations.base import Operation
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Call:
     args: Any  # as on the training grid, with tensors left out
     kwargs: Any
     counts: Any = None  # which of the numbers in (args, kwargs) move with the grid
+    operation: Operation | None = None  # its entry in the table of operations
     hidden_axes: frozenset[int] = frozenset()  # of the grid, by a ``vmap`` around it: it acts on single samples of them
 
     @property
@@ -91,7 +94,8 @@ class Step:
     @cached_property
     def arguments(self) -> dict[str, Any]:
         """Arguments by name."""
-        return bound(self.call.name, self.args, self.kwargs)
+        operation = self.call.operation
+        return dict(self.kwargs) if operation is None else operation.arguments(self.args, self.kwargs)
 
     def forms(self, t: Tensor) -> Forms:
         """How the sizes of a tensor among the arguments move with the grid."""

@@ -9,12 +9,9 @@ from torch import nn
 
 from quadnorm.adapt.calls import Call, CallPlan, Step
 from quadnorm.adapt.follow import Observed, run_under
-from quadnorm.adapt.operations.base import KINDS, step_row
-from quadnorm.adapt.operations.stencils import picks_waves
-from quadnorm.adapt.report import AnchorReport
+from quadnorm.adapt.operations import extending
+from quadnorm.adapt.report import AnchorReport, Reason, with_times
 from quadnorm.adapt.watch import leaving_no_trace
-
-OUT_OF_SIGHT = "computed from the input outside of PyTorch's calls, as by NumPy"
 
 
 class CallListing(Observed):
@@ -34,28 +31,23 @@ class CallListing(Observed):
             self.add(call, *outcome)
 
 
-def with_times(why: str, times: int) -> str:
-    """A reason, with how often it holds if that is more than once."""
-    return f"{why} ({times} times)" if times > 1 else why
-
-
 def action_and_reason(step: Step) -> tuple[str, str] | None:
     """Action and reason for a call that mixes samples; None for one that does not."""
     call = step.call
     if not call.axes:
         return None
+    why = Reason.UNKNOWN if call.operation is None else call.operation.reason
     if call.settled:
-        return None if picks_waves(step) else ("replayed", f"{_reason(call)}: its native result holds everywhere")
-    row = step_row(step)
-    if row is None:
+        picked = call.operation is not None and call.operation.picks_waves(step)
+        return None if picked else ("replayed", f"{why.value}: {Reason.GRID_FREE.value}")
+    operation = extending(step)
+    if operation is None:
         return None
-    if row.action == "carried" and not call.returns_to_grid:
-        return "left", f"{_reason(call)}, to a grid of its own, whose values only later calls see"
-    return row.action, row.why
-
-
-def _reason(call: Call) -> str:
-    return KINDS[call.name].why if call.name in KINDS else "returns nothing that lies on the grid"
+    if not operation.carried:
+        return "replayed", operation.extended.value
+    if not call.returns_to_grid:
+        return "left", f"{why.value}, {Reason.OWN_GRID.value}"
+    return "carried", f"{why.value}: {Reason.INTERPOLATED.value}"
 
 
 def report_of(model: nn.Module, plan: CallPlan, args: Any, kwargs: Any) -> AnchorReport:
@@ -67,5 +59,5 @@ def report_of(model: nn.Module, plan: CallPlan, args: Any, kwargs: Any) -> Ancho
     for (module, name, action, why), times in listing.lines.items():
         report.add(module, f"call {name}", action, with_times(why, times))
     for module in plan.unseen:
-        report.add(module, "value", "replayed", f"{OUT_OF_SIGHT}: the native run's")
+        report.add(module, "value", "replayed", f"{Reason.OUT_OF_SIGHT.value}: the native run's")
     return report

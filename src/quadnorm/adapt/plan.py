@@ -13,8 +13,9 @@ from quadnorm._tensors import is_plain
 from quadnorm.adapt.calls import Call, CallPlan
 from quadnorm.adapt.counts import counts_of, each_count, without_data
 from quadnorm.adapt.forms import Forms, GridRuns, check_axes, moving, run_on_grids, with_other_data
-from quadnorm.adapt.functions import ARITHMETIC, bound, index_items
+from quadnorm.adapt.functions import ARITHMETIC
 from quadnorm.adapt.nodes import Nodes
+from quadnorm.adapt.operations import TABLE
 from quadnorm.adapt.trees import Arguments, tensors
 from quadnorm.adapt.watch import CannotFollowError, WatchedCall, WatchedRun
 from quadnorm.measures.base import Shape
@@ -33,36 +34,18 @@ def origins_of(calls: Sequence[Call]) -> Origins:
 
 def _after(call: Call, origins: Origins) -> Origins:
     """The origins in what a call returns, from those of what it is given."""
-    shifts = _SHIFTS.get(call.name)
-    if shifts is None or not call.result_forms or not call.argument_forms:
+    if call.operation is None or not call.result_forms or not call.argument_forms:
         return {}
     before, after = call.argument_forms[0], call.result_forms[0]
     if len(before) != len(after):
         return {}
     result = {}
-    for dim, shift in shifts(bound(call.name, call.args, call.kwargs), len(before)).items():
+    for dim, shift in call.operation.origin_shifts(call, len(before)).items():
         a, b = before[dim], after[dim]
         if a.on_grid and b.on_grid and len(a.axes) == 1 and a.axes == b.axes and a.extra != b.extra:
             start = origins.get((a.axes[0], a.extra[0]), 0)
             result[a.axes[0], b.extra[0]] = start + shift
     return result
-
-
-def _by_padding(given: dict[str, Any], ndim: int) -> dict[int, int]:
-    pads = tuple(given.get("pad") or ())
-    return {ndim - 1 - k: int(pads[2 * k]) for k in range(len(pads) // 2)}
-
-
-def _by_slice(given: dict[str, Any], ndim: int) -> dict[int, int]:
-    items = index_items(given.get("index"), ndim) or []
-    return {
-        dim: -item.start
-        for dim, item in enumerate(items)
-        if isinstance(item, slice) and isinstance(item.start, int) and item.start > 0
-    }
-
-
-_SHIFTS = {"pad": _by_padding, "getitem": _by_slice}  # by how many samples a call moves the origin, by dimension
 
 
 def all_forms(t: Tensor, hidden: Forms, given: Forms) -> Forms:
@@ -222,6 +205,7 @@ def _planned(call: WatchedCall, others: Sequence[WatchedCall], runs: GridRuns) -
         args=call.args,
         kwargs=call.kwargs,
         counts=counts,
+        operation=TABLE.get(call.name),
         hidden_axes=moving(hidden),
     )
 

@@ -4,11 +4,75 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from html import escape
 from importlib import import_module
 from typing import Any
 
 from quadnorm._text import html_table
+
+
+class Reason(Enum):
+    """Why a call depends on the grid, what extension and anchoring do about it, and what they leave; with its words."""
+
+    COUNTED = "a reduction over samples, each counted the same"
+    INTEGRATED = "a trapezoidal sum, whose ends are the samples' and not the domain's"
+    PICKED = "picks from the samples: no sum, no measure to set"
+    SHARED = "divides samples by their total, each counted the same"
+    NORMED = "a norm that counts samples"
+    FOURIER = "a Fourier transform of samples: its period moves with the resolution"
+    SUMMED = "a product that sums over samples, each counted the same"
+    ATTENDED = "softmax attention over samples, each counted the same"
+    KERNELS = "a kernel of a fixed number of samples"
+    POOLS = "pools a fixed number of samples"
+    RESAMPLED = "resamples by a factor or to a number of samples"
+    SHIFTED = "differences or shifts by a number of samples"
+    ORDERED = "accumulates or orders along the samples"
+    PATCHES = "patches of a fixed number of samples"
+    INDEXED = "reads or writes samples by their index"
+    PADDED = "padding by a number of samples"
+    DERIVED = "a derivative by the samples of what was summed over them"
+    UNKNOWN = "returns nothing that lies on the grid"
+
+    KEEPS_MOMENTS = "its mean and variance are the native run's"
+    KEEPS_STATISTICS = "its statistics over space are the native run's"
+    KEEPS_TOTAL = "its total over samples is the native run's"
+    KEEPS_OPERANDS = "sums over the native run's samples (keys, values)"
+    KEEPS_KEYS = "attends to the native run's keys and values"
+    KEEPS_SPECTRUM = "the spectrum is the native run's"
+    EVALUATES_WAVES = "the native run's waves, evaluated at the new nodes"
+    REDUCES_NATIVE = "reduces over the training grid's nodes"
+    INTERPOLATED = "its native result is interpolated"
+    GRID_FREE = "its native result holds everywhere"
+    OWN_GRID = "to a grid of its own, whose values only later calls see"
+
+    MEASURE = "counting → anchored"
+    TOTAL = "its total counts samples as in training"
+    PRODUCT = "samples are counted as in training in the sum over them"
+    LOGITS = "log(count) is added to the logits of each key"
+    ANALYSIS = "FFT → sums with the training grid's measure and period"
+    SYNTHESIS = "waves with the training grid's period"
+    PADDING = "padding by samples → by the same length in space"
+    CUT = "cuts the padding off where it ends in space"
+    DERIVATIVE = "derivative per training sample"
+
+    INTEGRAL = "on cell-centred and periodic axes counting is already the integral"
+    TRAPEZOID = "a trapezoidal sum from end to end: an integral already, to O(h²)"
+    NO_MEASURE = "no measure to set: left as it is, quadnorm.extend takes its native result"
+    OUT_OF_SIGHT = "computed from the input outside of PyTorch's calls, as by NumPy"
+    NATIVE_VALUE = "taken on the training grid"
+    OPAQUE = "an autograd function, or a reentrant checkpoint: sums inside it cannot be seen and stay as trained"
+    UNUSED_PADDING = "padding by samples, which no sum that can be anchored sees"
+
+    @property
+    def short(self) -> str:
+        """Its words up to the first colon."""
+        return self.value.partition(":")[0]
+
+
+def with_times(why: str, times: int) -> str:
+    """A reason, with how often it holds if that is more than once."""
+    return f"{why} ({times} times)" if times > 1 else why
 
 
 @dataclass(frozen=True)

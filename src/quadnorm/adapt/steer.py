@@ -12,10 +12,9 @@ from quadnorm.adapt.calls import Call, CallPlan, Step, WeightedStep
 from quadnorm.adapt.counts import Count, exchanged, numbers_of
 from quadnorm.adapt.follow import Observed, Steered, run_fitted, with_native_fields
 from quadnorm.adapt.forms import moving
-from quadnorm.adapt.functions import ARITHMETIC, bound
+from quadnorm.adapt.functions import ARITHMETIC
 from quadnorm.adapt.nodes import CountedNodes, Nodes
-from quadnorm.adapt.operations.base import KINDS, step_row, sum_row
-from quadnorm.adapt.operations.stencils import picks_waves
+from quadnorm.adapt.operations import anchoring, extending
 from quadnorm.adapt.trees import mapped, tensors, without_tensors
 from quadnorm.adapt.watch import CannotFollowError
 from quadnorm.measures.base import Shape
@@ -26,7 +25,7 @@ class Kept:
     """What is kept of one call of the native run."""
 
     result: Any = None  # where it holds on every grid
-    row: Any = None  # what the function's row in the table stores
+    of_operation: Any = None  # what its operation keeps
     constants: dict[int, Tensor] = field(default_factory=dict)  # constant fields among its arguments, by their slot
     numbers: Any = None  # the arguments of arithmetic, without tensors
 
@@ -57,10 +56,10 @@ class Record(Observed):
             kept.result = mapped(torch.clone, result)
         else:
             step = Step(call, func, args, kwargs, self.nodes, result=result)
-            row = step_row(step)
-            if row is not None:
+            operation = extending(step)
+            if operation is not None:
                 _refuse_hidden(call)
-                kept.row = row.keep(step)
+                kept.of_operation = operation.keep(step)
         self.tape.append(kept)
 
 
@@ -93,13 +92,13 @@ class Replay(Steered):
             return _settled_result(call, kept, args, own)
         if call.name in ARITHMETIC:
             args, kwargs = numbers_of(kept.numbers, (args, kwargs))
+        step = Step(call, func, args, kwargs, self.nodes, kept.of_operation)
         if call.name == "pad":
-            self.nodes.pads(call.argument_forms[0], call.result_forms[0], bound("pad", args, kwargs)["pad"])
-        step = Step(call, func, args, kwargs, self.nodes, kept.row)
+            self.nodes.pads(call.argument_forms[0], call.result_forms[0], step.arguments["pad"])
         if kept.constants:
             step = with_native_fields(step, kept.constants)
-        row = step_row(step)
-        return run_fitted(step) if row is None else row.replay(step)
+        operation = extending(step)
+        return run_fitted(step) if operation is None else operation.replay(step)
 
 
 def _settled_result(call: Call, kept: Kept, args: Any, own: Any) -> Any:
@@ -152,9 +151,8 @@ class SpacedTensors:
         name = step.call.name
         if name in _KEEPS and self.among(step.args, step.kwargs):
             return True
-        kind = KINDS.get(name)
-        by_neighbours = kind is not None and kind.family in ("order", "slice") and kind.mixes(step.call)
-        return by_neighbours and not summed and not picks_waves(step) and not _is_complex(step)
+        operation = None if summed else extending(step)
+        return operation is not None and operation.relates_neighbours and not _is_complex(step)
 
 
 def _is_complex(step: WeightedStep) -> bool:
@@ -162,7 +160,7 @@ def _is_complex(step: WeightedStep) -> bool:
 
 
 class Summing(Steered):
-    """The run on a new grid: every sum that has a row in the table is taken under the training grid's measure.
+    """The run on a new grid: every sum that can be anchored is taken under the training grid's measure.
 
     ``constants``: for each call its constant fields that differ from grid to grid, by their slot, as they are in the
     native run on the same input; None: as the plan has them.
@@ -183,9 +181,9 @@ class Summing(Steered):
         native = self._native_fields(call, tensors((args, kwargs)), spaced)
         if native:
             step = with_native_fields(step, native)
-        row = sum_row(step)
-        result = run_fitted(step) if row is None else row.result(step)
-        self.spaced.note(step, result, summed=row is not None)
+        operation = anchoring(step)
+        result = run_fitted(step) if operation is None else operation.anchor(step)
+        self.spaced.note(step, result, summed=operation is not None)
         return result
 
     def _on_training_grid(self, count: Count, number: Any) -> Any:

@@ -10,10 +10,13 @@ from typing import Any
 from torch import Tensor
 from torch.overrides import resolve_name
 
-from quadnorm.adapt.operations.base import ATTENDED, COUNTED, FOURIER, NORMED, PADDED, PATCHES, POOLS, SHARED, SHIFTED
+from quadnorm.adapt.report import Reason
 from quadnorm.adapt.trees import tensors
 from quadnorm.measures.base import Shape
 
+ATTENDED, COUNTED, FOURIER, NORMED = (getattr(Reason, n).value for n in ("ATTENDED", "COUNTED", "FOURIER", "NORMED"))
+PADDED, PATCHES, POOLS = (getattr(Reason, n).value for n in ("PADDED", "PATCHES", "POOLS"))
+SHARED, SHIFTED = (getattr(Reason, n).value for n in ("SHARED", "SHIFTED"))
 PICKED = (
     "picks from the samples: no sum, no measure to set; finer grids give it more to pick from, O(h²) on smooth fields"
 )

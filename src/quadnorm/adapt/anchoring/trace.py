@@ -13,11 +13,14 @@ from torch.overrides import TorchFunctionMode
 from quadnorm.adapt.anchoring.size_dependence import why_it_depends
 from quadnorm.adapt.functions import canonical
 from quadnorm.adapt.models import trial_copy
-from quadnorm.adapt.operations.base import PRODUCTS
 from quadnorm.adapt.trees import tensors
 from quadnorm.adapt.watch import advice_on_gradients, uncompiled
 from quadnorm.measures.base import Shape
 
+PRODUCTS = (
+    *("matmul", "rmatmul", "bmm", "mm", "mv", "dot", "vdot", "inner", "linear"),
+    *("addmm", "baddbmm", "addbmm", "addmv", "einsum", "tensordot"),
+)
 WEIGHTED = {*PRODUCTS, *(f"conv{t}{d}d" for t in ("", "_transpose") for d in (1, 2, 3)), "bilinear"}
 Example = Tensor | tuple[Any, ...] | Mapping[str, Any]
 

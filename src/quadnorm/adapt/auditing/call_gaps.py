@@ -12,8 +12,7 @@ from quadnorm.adapt.follow import Observed, run_under
 from quadnorm.adapt.forms import Forms
 from quadnorm.adapt.listing import action_and_reason
 from quadnorm.adapt.nodes import relative_gap
-from quadnorm.adapt.operations import spectra
-from quadnorm.adapt.operations.products import only_pairs_samples
+from quadnorm.adapt.operations.fourier import ForwardTransform, InverseTransform, Transform, resized
 from quadnorm.adapt.patches import unhidden
 from quadnorm.adapt.trees import tensors, with_tensors
 from quadnorm.adapt.watch import leaving_no_trace
@@ -29,7 +28,7 @@ class _CallComparison(Observed):
 
     def observe(self, call: Call, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         step = Step(call, func, args, kwargs, self.nodes, result=result)
-        if not call.axes or action_and_reason(step) is None or only_pairs_samples(step):
+        if not call.axes or action_and_reason(step) is None or _only_pairs(step):
             return
         try:
             gap = self._gap(step)
@@ -60,12 +59,13 @@ class _CallComparison(Observed):
 
     def _native(self, t: Tensor, forms: Forms, step: Step, shape: Shape, result: bool = False) -> Tensor:
         """A tensor on the training grid, where it has ``shape``: samples restricted, waves cut off and scaled."""
-        forward = step.call.name in spectra.FORWARD
-        inverse = step.call.name in spectra.INVERSE
+        transform = step.call.operation
         spectrum: list[int] = []
-        if (forward and result) or (inverse and not result and t.is_complex()):
-            spectrum = spectra.transformed(step)
-            t = self._spectrum(t, step, inverse)
+        forward = isinstance(transform, ForwardTransform) and result
+        if forward or (isinstance(transform, InverseTransform) and not result and t.is_complex()):
+            assert isinstance(transform, Transform)
+            spectrum = transform.dims(step)
+            t = self._spectrum(t, step, transform)
         for dim, f in enumerate(forms):
             if dim in spectrum:
                 continue
@@ -76,22 +76,25 @@ class _CallComparison(Observed):
                 t = self.nodes.on_own_grid(t, dim, f.axes[0], shape[dim])
         return t
 
-    def _spectrum(self, t: Tensor, step: Step, inverse: bool) -> Tensor:
+    def _spectrum(self, t: Tensor, step: Step, transform: Transform) -> Tensor:
         """The waves that the training grid has of a spectrum, scaled as by a transform of its samples."""
-        dims = spectra.transformed(step)
-        half = step.call.name.startswith("ir" if inverse else "r")
+        dims = transform.dims(step)
         old, new = [], []
-        forms = step.call.result_forms[0] if inverse else step.call.argument_forms[0]
+        forms = step.call.result_forms[0] if transform.inverse else step.call.argument_forms[0]
         for at, d in enumerate(dims):
-            f, last = forms[d], half and at == len(dims) - 1
+            f = forms[d]
             if not f.on_grid:
                 continue
             n0, n = f.size(self.nodes.native), self.nodes.size(f)
-            t = spectra.resized(t, d, n0 // 2 + 1 if last else n0, last)
+            t = resized(t, d, n0, transform.is_half(at, dims))
             old.append(n0)
             new.append(n)
         power = {None: 1.0, "backward": 1.0, "ortho": 0.5, "forward": 0.0}[step.arguments.get("norm")]
         return t * float(sqrt(prod(old) / max(prod(new), 1)) ** (2 * power))
+
+
+def _only_pairs(step: Step) -> bool:
+    return step.call.operation is not None and step.call.operation.only_pairs(step)
 
 
 def call_gaps(model: nn.Module, plan: CallPlan, x: Tensor) -> dict[tuple[str, str], float]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from quadnorm.adapt.auditing.call_gaps import call_gaps
 from quadnorm.adapt.extended import Extended
-from quadnorm.adapt.operations.base import KINDS
+from quadnorm.adapt.operations import TABLE
 from quadnorm.adapt.report import AnchorReport, Entry
 
 HEAD = ("module", "kind", "introduced", "cumulative", "order", "alone", "fixed", "cause", "remedy")
@@ -113,7 +113,7 @@ def add_call_rows(rows: list[AuditRow], extended: Extended, report: AnchorReport
             _measured_by_call(rows, module, gap)
             continue
         entry = calls.get((module, f"call {name}"))
-        reason = KINDS[name].why if name in KINDS else entry.why if entry else ""
+        reason = TABLE[name].reason.value if name in TABLE else entry.why if entry else ""
         action = entry.action if entry else "left"
         rows.append(AuditRow(name=module, kind=f"call {name}", introduced=gap, action=action, why=reason))
         for row in rows:
@@ -132,11 +132,8 @@ def _measured_by_call(rows: list[AuditRow], name: str, gap: float) -> None:
 
 def extending_evaluates(rows: Sequence[AuditRow]) -> bool:
     """Whether extending evaluates anything between the training nodes; kernels and pools are only interpolated."""
-    fixed = ("kernel", "order", "slice", "padding")
     calls = [r.kind.removeprefix("call ") for r in rows if r.kind.startswith("call ")]
-    return any(r.action == "anchored" for r in rows) or any(
-        name in KINDS and KINDS[name].family not in fixed for name in calls
-    )
+    return any(r.action == "anchored" for r in rows) or any(name in TABLE and not TABLE[name].carried for name in calls)
 
 
 def _percent(v: float | None) -> str:

@@ -21,11 +21,11 @@ from quadnorm.adapt.clouds.base import (
 )
 from quadnorm.adapt.follow import run_under
 from quadnorm.adapt.forms import Form
-from quadnorm.adapt.listing import CallListing, action_and_reason, with_times
+from quadnorm.adapt.listing import CallListing, action_and_reason
 from quadnorm.adapt.models import check_module, deep_copy
 from quadnorm.adapt.nodes import CountedNodes, relative_gap
-from quadnorm.adapt.operations.base import sum_row
-from quadnorm.adapt.report import AnchorReport
+from quadnorm.adapt.operations import anchoring
+from quadnorm.adapt.report import AnchorReport, with_times
 from quadnorm.adapt.steer import Summing
 from quadnorm.adapt.trees import Arguments, tensors
 from quadnorm.adapt.watch import CannotFollowError, OutOfStepError, leaving_no_trace, trial_output
@@ -106,9 +106,9 @@ class _Sums(CallListing):
 
     def observe(self, call: Call, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         nodes = CountedNodes(self.plan.native, self.plan.native, self.plan.placements, self.plan.origins)
-        row = sum_row(WeightedStep(call, func, args, kwargs, nodes))
-        if row is not None:
-            self.add(call, "anchored", row.why)
+        operation = anchoring(WeightedStep(call, func, args, kwargs, nodes))
+        if operation is not None:
+            self.add(call, "anchored", operation.anchored.value)
             return
         outcome = action_and_reason(Step(call, func, args, kwargs, self.nodes, result=result))
         if outcome is not None:

@@ -1,4 +1,4 @@
-"""Softmax attention over samples."""
+"""Softmax attention over samples: the native run's keys and values, or each key counted as in training."""
 
 from __future__ import annotations
 
@@ -8,75 +8,87 @@ import torch
 from torch import Tensor
 
 from quadnorm.adapt.calls import Step, WeightedStep
-from quadnorm.adapt.operations.base import StepRow, SumRow, register, register_sum
+from quadnorm.adapt.operations.base import Operation, register
+from quadnorm.adapt.report import Reason
 
-ATTENTION = ("scaled_dot_product_attention", "multi_head_attention_forward")
 
+class Attention(Operation):
+    """``F.scaled_dot_product_attention``."""
 
-def keys_and_values(step: Step) -> tuple[list[Tensor], int, Tensor | None]:
-    """Key and value, the dimension of their samples, and a mask."""
-    if step.call.name == "scaled_dot_product_attention":
+    parameters: tuple[str, ...] = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale")
+    reason = Reason.ATTENDED
+    extended = Reason.KEEPS_KEYS
+    anchored = Reason.LOGITS
+
+    def samples(self, key: Tensor) -> int:
+        """The dimension of a key's samples."""
+        return key.ndim - 2
+
+    def mixes(self, step: Step) -> bool:
+        key = step.arguments["key"]
+        return step.forms(key)[self.samples(key)].moves
+
+    def keep(self, step: Step) -> list[Tensor | None]:
         given = step.arguments
-        return [given["key"], given["value"]], given["key"].ndim - 2, given.get("attn_mask")
-    key, value = step.args[1:3] if len(step.args) > 2 else (step.kwargs["key"], step.kwargs["value"])
-    return [key, value], 0, None
+        dim = self.samples(given["key"])
+        return [t.clone() if step.moving(t) == [dim] else None for t in (given["key"], given["value"])]
 
+    def native(self, step: Step) -> dict[str, Any]:
+        """The arguments with the native run's keys and values."""
+        given = dict(step.arguments)
+        dim = self.samples(given["key"])
+        for kept, name in zip(step.kept, ("key", "value"), strict=True):
+            given[name] = kept if kept is not None else step.restricted(given[name], [dim])
+        return given
 
-def _attention_mixes(step: Step) -> bool:
-    (key, _), dim, _ = keys_and_values(step)
-    return step.forms(key)[dim].moves
-
-
-def _keep_attention(step: Step) -> Any:
-    pair, dim, _ = keys_and_values(step)
-    return [t.clone() if step.moving(t) == [dim] else None for t in pair]
-
-
-def _replay_attention(step: Step) -> Any:
-    pair, dim, mask = keys_and_values(step)
-    native = [k if k is not None else step.restricted(t, [dim]) for k, t in zip(step.kept, pair, strict=True)]
-    if step.call.name == "scaled_dot_product_attention":
-        given = {**step.arguments, "key": native[0], "value": native[1]}
+    def replay(self, step: Step) -> Any:
+        given, mask = self.native(step), step.arguments.get("attn_mask")
         if isinstance(mask, Tensor) and mask.shape[-1] != 1:
             given["attn_mask"] = step.restricted(mask, [mask.ndim - 1])
         return step.func(**given)
-    if len(step.args) > 2:
-        args = (step.args[0], *native, *step.args[3:])
-        return step.func(*args, **step.kwargs)
-    return step.func(*step.args, **{**step.kwargs, "key": native[0], "value": native[1]})
 
+    def sums(self, step: WeightedStep) -> bool:
+        """Whether keys are samples of the grid: patches and latent tokens have no measure that could be set."""
+        key = step.arguments["key"]
+        return step.forms(key)[self.samples(key)].on_grid
 
-register(
-    ATTENTION,
-    StepRow(
-        "replayed", "attends to the native run's keys and values", _attention_mixes, _keep_attention, _replay_attention
-    ),
-)
+    def logits(self, step: WeightedStep) -> Tensor:
+        """log(count) of each key, (N,), to be added to its logits."""
+        key = step.arguments["key"]
+        return step.counts(key, [self.samples(key)]).log().to(key.dtype).flatten()
 
-
-def _attends_to_samples(step: WeightedStep) -> bool:
-    """Whether keys are samples of the grid: patches and latent tokens have no measure that could be set."""
-    (key, _), dim, _ = keys_and_values(step)
-    return step.forms(key)[dim].on_grid
-
-
-def _anchor_attention(step: WeightedStep) -> Any:
-    """log(count) is added to the logits of each key, through a mask."""
-    (key, _), dim, _ = keys_and_values(step)
-    bias = step.counts(key, [dim]).log().to(key.dtype).flatten()  # (N,)
-    if step.call.name == "scaled_dot_product_attention":
-        given = dict(step.arguments)
-        mask = _to_add(given.get("attn_mask"), key, excluded=False)
+    def anchor(self, step: WeightedStep) -> Any:
+        given, bias = dict(step.arguments), self.logits(step)
+        mask = _to_add(given.get("attn_mask"), given["key"], excluded=False)
         given["attn_mask"] = bias.expand(1, -1) if mask is None else mask + bias
         return step.func(**given)
-    kwargs = dict(step.kwargs)
-    for name in ("key_padding_mask", "attn_mask"):
-        if name in kwargs:
-            kwargs[name] = _to_add(kwargs[name], key, excluded=True)
-    batch = () if key.ndim == 2 else (key.shape[1],)
-    mask = kwargs.get("key_padding_mask")
-    kwargs["key_padding_mask"] = bias.expand(*batch, -1) if mask is None else mask + bias
-    return step.func(*step.args, **kwargs)
+
+
+class MultiHeadAttention(Attention):
+    """``F.multi_head_attention_forward``, as modules call it: samples come first, masks by keyword."""
+
+    parameters: tuple[str, ...] = ("query", "key", "value")
+
+    def samples(self, key: Tensor) -> int:
+        return 0
+
+    def replay(self, step: Step) -> Any:
+        return self._called(step, self.native(step))
+
+    def anchor(self, step: WeightedStep) -> Any:
+        given, bias = dict(step.arguments), self.logits(step)
+        key = given["key"]
+        for name in ("key_padding_mask", "attn_mask"):
+            if name in given:
+                given[name] = _to_add(given[name], key, excluded=True)
+        batch = () if key.ndim == 2 else (key.shape[1],)
+        mask = given.get("key_padding_mask")
+        given["key_padding_mask"] = bias.expand(*batch, -1) if mask is None else mask + bias
+        return self._called(step, given)
+
+    def _called(self, step: Step, given: dict[str, Any]) -> Any:
+        first = [given.pop(name) for name in self.parameters]
+        return step.func(*first, *step.args[3:], **given)
 
 
 def _to_add(mask: Any, key: Tensor, excluded: bool) -> Any:
@@ -87,4 +99,5 @@ def _to_add(mask: Any, key: Tensor, excluded: bool) -> Any:
     return torch.zeros(mask.shape, dtype=key.dtype, device=key.device).masked_fill(out, float("-inf"))
 
 
-register_sum(ATTENTION, SumRow("log(count) is added to the logits of each key", _attends_to_samples, _anchor_attention))
+register("scaled_dot_product_attention", Attention())
+register("multi_head_attention_forward", MultiHeadAttention())

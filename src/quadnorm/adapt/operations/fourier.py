@@ -1,117 +1,231 @@
-"""Fourier transforms of samples, and this package's spectral convolution."""
+"""Fourier transforms of samples, and this package's spectral convolution.
+
+Extension keeps the native run's spectrum and evaluates its waves at the new nodes. Anchoring takes the waves of the
+training grid as sums under its measure, with its period.
+"""
 
 from __future__ import annotations
 
-from math import pi, prod, sqrt
+from collections.abc import Mapping, Sequence
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from quadnorm._precision import full_precision
 from quadnorm._tensors import is_plain
 from quadnorm.adapt.calls import Step, WeightedStep
 from quadnorm.adapt.forms import Form
-from quadnorm.adapt.functions import bound
 from quadnorm.adapt.nodes import positions
-from quadnorm.adapt.operations import spectra
-from quadnorm.adapt.operations.base import StepRow, SumRow, register, register_sum
-from quadnorm.adapt.operations.spectra import (
-    FORWARD,
-    INVERSE,
-    Positions,
-    lengths,
-    over_samples,
-    resized,
-    synthesised,
-    synthesised_at_points,
-    transformed,
-)
-from quadnorm.adapt.points import PointNodes, values_at_points
+from quadnorm.adapt.operations.base import Operation, register
+from quadnorm.adapt.points import PointNodes, indices, values_at_points
+from quadnorm.adapt.report import Reason
+from quadnorm.adapt.watch import CannotFollowError
+from quadnorm.carry.waves import frequencies, multiplicities, real_analysis, real_waves, waves
 from quadnorm.measures import Anchored
-from quadnorm.measures._cache import TensorCache
+from quadnorm.measures._cache import CACHE
 from quadnorm.operators.domain import COUNTING
 from quadnorm.operators.spectral.dft import matrix, waves_at, waves_of
 from quadnorm.operators.spectral.transforms import output_coefficients, through_matrices, through_real_matrices
 
-
-def _other_moving_dims(step: Step) -> list[int]:
-    """Moving dimensions that are not transformed."""
-    dims = set(transformed(step))
-    return [d for d in step.moving(step.arguments["input"]) if d not in dims]
+Positions = tuple[float, ...]  # as (fractional) indices into the training samples
 
 
-# --- forward ---------------------------------------------------------------------------------------------------------
+class Transform(Operation):
+    """What all transforms share: which dimensions they work along, and the lengths of these."""
+
+    reason = Reason.FOURIER
+
+    def __init__(self, name: str, inverse: bool) -> None:
+        self.name, self.inverse = name, inverse
+        self.half = name.removeprefix("i").startswith("r")  # whether the last dimension has half a spectrum
+        self.parameters = ("input", "n" if name.endswith("t") else "s", "dim", "norm")
+
+    def dims(self, step: Step) -> list[int]:
+        """The dimensions that are transformed, the last of them perhaps to half a spectrum."""
+        given = step.arguments
+        x, dim = given["input"], given.get("dim")
+        if dim is None and self.name.endswith("2"):
+            dim = (-2, -1)
+        elif dim is None and self.name.endswith("n"):
+            dim = tuple(range(-(len(given["s"]) if given.get("s") is not None else x.ndim), 0))
+        elif dim is None:
+            dim = -1
+        return [d % x.ndim for d in (dim if isinstance(dim, (tuple, list)) else (dim,))]
+
+    def lengths(self, given: Mapping[str, Any], shape: Sequence[int], dims: list[int]) -> list[int]:
+        """Samples per transformed dimension of a call with the given arguments, whose input has ``shape``."""
+        wanted = given.get("s", given.get("n"))
+        if wanted is not None:
+            sizes = list(wanted) if isinstance(wanted, (tuple, list)) else [wanted]
+            return [shape[d] if n == -1 else int(n) for n, d in zip(sizes, dims, strict=True)]
+        sizes = [shape[d] for d in dims]
+        if self.inverse and self.half:
+            sizes[-1] = 2 * (sizes[-1] - 1)
+        return sizes
+
+    def lengths_now(self, step: Step, dims: list[int]) -> list[int]:
+        """The same on the grid of this call."""
+        return self.lengths(step.arguments, step.arguments["input"].shape, dims)
+
+    def lengths_in_training(self, step: Step, dims: list[int]) -> list[int]:
+        """The same on the training grid."""
+        given = self.arguments(step.call.args, step.call.kwargs)
+        return self.lengths(given, step.call.argument_shapes[0], dims)
+
+    def is_half(self, at: int, dims: list[int]) -> bool:
+        """Whether the transformed dimension number ``at`` has half a spectrum."""
+        return self.half and at == len(dims) - 1
+
+    def others_move(self, step: Step) -> bool:
+        """Whether dimensions move that are not transformed."""
+        return bool(set(step.moving(step.arguments["input"])) - set(self.dims(step)))
+
+    def mixes(self, step: Step) -> bool:
+        return bool(set(self.dims(step)) & set(step.moving(step.arguments["input"])))
+
+    def sums(self, step: WeightedStep) -> bool:
+        return self.mixes(step)
 
 
-def _keep_forward(step: Step) -> Any:
-    return None if _other_moving_dims(step) else step.result.clone()
+class ForwardTransform(Transform):
+    """Samples to waves."""
 
+    extended = Reason.KEEPS_SPECTRUM
+    anchored = Reason.ANALYSIS
 
-def _replay_forward(step: Step) -> Tensor:
-    dims = transformed(step)
-    sizes = lengths(step, dims)
-    half = step.call.name.startswith("r")
-    X: Any = step.kept
-    if X is None:
+    def keep(self, step: Step) -> Tensor | None:
+        return None if self.others_move(step) else step.result.clone()
+
+    def replay(self, step: Step) -> Tensor:
+        dims = self.dims(step)
+        X: Any = step.kept
+        if X is None:
+            options = {k: v for k, v in step.call.kwargs.items() if k not in ("input", "self", "out")}
+            X = step.func(step.restricted(step.arguments["input"], dims), *step.call.args[1:], **options)
+        for at, (d, n) in enumerate(zip(dims, self.lengths_now(step, dims), strict=True)):
+            X = resized(X, d, n, self.is_half(at, dims))
+        spectrum: Tensor = X
+        return spectrum
+
+    def anchor(self, step: WeightedStep) -> Tensor:
+        dims = self.dims(step)
+        training, now = self.lengths_in_training(step, dims), self.lengths_now(step, dims)
+        X: Tensor = step.arguments["input"]
+        for at in reversed(range(len(dims))):
+            X = self._along(step, X, dims[at], training[at], now[at], self.is_half(at, dims))
+        norm = step.arguments.get("norm")
+        scale = {None: 1.0, "backward": 1.0, "ortho": 1 / sqrt(prod(training)), "forward": 1 / prod(training)}[norm]
+        return X * scale if scale != 1 else X
+
+    def _along(self, step: WeightedStep, X: Tensor, d: int, n0: int, n: int, half: bool) -> Tensor:
+        """The transform of n samples along dimension d, as many counted as the training grid's n0."""
         x = step.arguments["input"]
-        X = step.func(step.restricted(x, dims), *step.call.args[1:], **_native_options(step))
-    for at, (d, n) in enumerate(zip(dims, sizes, strict=True)):
-        last = half and at == len(dims) - 1
-        X = resized(X, d, n // 2 + 1 if last else n, last)
-    spectrum: Tensor = X
-    return spectrum
+        form = step.forms(x)[d]
+        if form.on_grid and len(form.axes) == 1:
+            E = _analysis(n0, _positions(step, form, x.shape[d]), step.nodes.counts(form, x), half, x)
+        else:
+            own = _on_own_grid(step, form, n0, n) if n == x.shape[d] else None
+            if own is None:
+                X = torch.fft.rfft(X, n, d) if half else torch.fft.fft(X, n, d)
+                return X * (n0 / n) if n != n0 else X
+            E = _analysis(n0, *own, half, x)
+        # From n0 waves to the array that a transform of n samples gives; waves that alias there are left out.
+        return resized(_applied(X, d, E, real=half), d, n, half)
 
 
-def _native_options(step: Step) -> dict[str, Any]:
-    return {k: v for k, v in step.call.kwargs.items() if k not in ("input", "self", "out")}
+class InverseTransform(Transform):
+    """Waves to samples."""
 
+    extended = Reason.EVALUATES_WAVES
+    anchored = Reason.SYNTHESIS
 
-# --- inverse ---------------------------------------------------------------------------------------------------------
-
-
-def _keep_inverse(step: Step) -> Any:
-    Y = step.arguments["input"]
-    dims = transformed(step)
-    native = [step.result.shape[d] for d in dims]
-    return (None if _other_moving_dims(step) else Y.clone()), tuple(Y.shape), native
-
-
-def _replay_inverse(step: Step) -> Tensor:
-    Y, shape, native = step.kept
-    dims = transformed(step)
-    half = step.call.name.startswith("ir")
-    sizes = lengths(step, dims, half)
-    if Y is None:
+    def keep(self, step: Step) -> Any:
         Y = step.arguments["input"]
+        native = [step.result.shape[d] for d in self.dims(step)]
+        return (None if self.others_move(step) else Y.clone()), tuple(Y.shape), native
+
+    def replay(self, step: Step) -> Tensor:
+        Y, shape, native = step.kept
+        dims = self.dims(step)
+        if Y is None:
+            Y = self._resized(step, shape, dims)
+        forms = step.call.result_forms[0]
+        if isinstance(step.nodes, PointNodes):
+            axes = [forms[d] for d in dims]
+            return _synthesised_at_points(step.nodes, Y, dims, native, axes, self.half, step.arguments.get("norm"))
+        places: list[Positions] = []
+        for d, n0, n in zip(dims, native, self.lengths_now(step, dims), strict=True):
+            form = forms[d]
+            an_axis = form.on_grid and len(form.axes) == 1 and n == step.nodes.size(form)
+            places.append(tuple(step.nodes.places(form) if an_axis else np.arange(n) * (n0 / n)))
+        return _synthesised(Y, dims, native, places, self.half, step.arguments.get("norm"))
+
+    def anchor(self, step: WeightedStep) -> Tensor:
+        dims = self.dims(step)
+        native = self.lengths_in_training(step, dims)
+        Y = self._resized(step, step.call.argument_shapes[0], dims)
+        forms = step.call.result_forms[0]
+        places: list[Positions] = []
+        for d, n0, n in zip(dims, native, self.lengths_now(step, dims), strict=True):
+            own = _on_own_grid(step, forms[d], n0, n)
+            if forms[d].on_grid and len(forms[d].axes) == 1:
+                places.append(_positions(step, forms[d], n))
+            else:
+                places.append(tuple(np.arange(n) * (n0 / n)) if own is None else own[0])
+        return _synthesised(Y, dims, native, places, self.half, step.arguments.get("norm"))
+
+    def _resized(self, step: Step, shape: Sequence[int], dims: list[int]) -> Tensor:
+        """The spectrum with as many entries as it has on the training grid."""
+        Y: Tensor = step.arguments["input"]
         for at, d in enumerate(dims):
-            Y = resized(Y, d, shape[d], half and at == len(dims) - 1)
-    forms = step.call.result_forms[0]
-    if isinstance(step.nodes, PointNodes):
-        axes = [forms[d] for d in dims]
-        return synthesised_at_points(step.nodes, Y, dims, native, axes, half, step.arguments.get("norm"))
-    at_samples: list[Positions] = []
-    for d, n0, n in zip(dims, native, sizes, strict=True):
-        form = forms[d]
-        an_axis = form.on_grid and len(form.axes) == 1 and n == step.nodes.size(form)
-        at_samples.append(tuple(step.nodes.places(form) if an_axis else np.arange(n) * (n0 / n)))
-    return synthesised(Y, dims, native, at_samples, half, step.arguments.get("norm"))
+            Y = _low_waves(Y, d, shape[d], self.is_half(at, dims))
+        return Y
 
 
-register(
-    FORWARD,
-    StepRow("replayed", "the spectrum is the native run's", over_samples, _keep_forward, _replay_forward),
-)
-register(
-    INVERSE,
-    StepRow(
-        "replayed", "the native run's waves, evaluated at the new nodes", over_samples, _keep_inverse, _replay_inverse
-    ),
-)
+# --- spectra of other lengths ----------------------------------------------------------------------------------------
 
 
-_MATRICES = TensorCache(64 * 2**20)
+def resized(X: Tensor, dim: int, n: int, half: bool) -> Tensor:
+    """A spectrum's low waves in the array of a transform of n samples."""
+    return _low_waves(X, dim, n // 2 + 1 if half else n, half)
+
+
+def _low_waves(X: Tensor, dim: int, size: int, half: bool) -> Tensor:
+    """The low waves in an array of another length: 0, 1, …, and from its end −1, −2, … unless ``half``."""
+    old = X.shape[dim]
+    if old == size:
+        return X
+    both = min(old, size)
+    front = both if half else (both + 1) // 2
+    parts = [X.narrow(dim, 0, front)]
+    if size > both:
+        shape = list(X.shape)
+        shape[dim] = size - both
+        parts.append(X.new_zeros(shape))
+    if not half and both // 2:
+        parts.append(X.narrow(dim, old - both // 2, both // 2))
+    return torch.cat(parts, dim) if len(parts) > 1 else parts[0]
+
+
+def _fitted(Y: Tensor, dims: list[int], native: list[int], half: bool) -> Tensor:
+    """A spectrum cut or filled up with zeros at its end, as ``torch.fft`` does, to as many waves as a transform of
+    ``native`` samples has."""
+    for at, (d, n0) in enumerate(zip(dims, native, strict=True)):
+        size = n0 // 2 + 1 if half and at == len(dims) - 1 else n0
+        if Y.shape[d] > size:
+            Y = Y.narrow(d, 0, size)
+        elif Y.shape[d] < size:
+            shape = list(Y.shape)
+            shape[d] = size - Y.shape[d]
+            Y = torch.cat([Y, Y.new_zeros(shape)], d)
+    return Y
+
+
+# --- sums against waves, and waves evaluated anywhere -----------------------------------------------------------------
 
 
 def _positions(step: WeightedStep, form: Form, size: int) -> Positions:
@@ -134,42 +248,6 @@ def _on_own_grid(step: WeightedStep, form: Form, n0: int, n: int) -> tuple[Posit
     return tuple(positions(placement, n0, n)), n0 * Anchored((n0,), (placement,)).weights(n)
 
 
-def _native_lengths(step: WeightedStep, dims: list[int], inverse_half: bool) -> list[int]:
-    """Samples per transformed dimension on the training grid."""
-    given = bound(step.call.name, step.call.args, step.call.kwargs)
-    return spectra.lengths_of(given, step.call.argument_shapes[0], dims, inverse_half)
-
-
-# --- forward ---------------------------------------------------------------------------------------------------------
-
-
-def _anchor_forward(step: WeightedStep) -> Tensor:
-    dims, half = spectra.transformed(step), step.call.name.startswith("r")
-    native, sizes = _native_lengths(step, dims, False), spectra.lengths(step, dims)
-    X: Tensor = step.arguments["input"]
-    for at in reversed(range(len(dims))):
-        X = _forward_along(step, X, dims[at], native[at], sizes[at], half and at == len(dims) - 1)
-    norm = step.arguments.get("norm")
-    scale = {None: 1.0, "backward": 1.0, "ortho": 1 / sqrt(prod(native)), "forward": 1 / prod(native)}[norm]
-    return X * scale if scale != 1 else X
-
-
-def _forward_along(step: WeightedStep, X: Tensor, d: int, n0: int, n: int, half: bool) -> Tensor:
-    """The transform of n samples along dimension d, as many counted as the training grid's n0."""
-    x = step.arguments["input"]
-    form = step.forms(x)[d]
-    if form.on_grid and len(form.axes) == 1:
-        E = _analysis(n0, _positions(step, form, x.shape[d]), step.nodes.counts(form, x), half, x)
-    else:
-        own = _on_own_grid(step, form, n0, n) if n == x.shape[d] else None
-        if own is None:
-            X = torch.fft.rfft(X, n, d) if half else torch.fft.fft(X, n, d)
-            return X * (n0 / n) if n != n0 else X
-        E = _analysis(n0, *own, half, x)
-    # From n0 waves to the array that a transform of n samples gives; waves that alias there are left out.
-    return spectra.resized(_applied(X, d, E, real=half), d, n // 2 + 1 if half else n, half)
-
-
 def _applied(X: Tensor, d: int, E: Tensor, real: bool) -> Tensor:
     Y = X.movedim(d, -1)
     if real and not X.is_complex():
@@ -185,91 +263,127 @@ def _analysis(n0: int, at: Positions, counts: Tensor | None, half: bool, like: T
     real = torch.float64 if like.dtype in (torch.float64, torch.complex128) else torch.float32
 
     def build() -> Tensor:
-        t = np.asarray(at)
-        w = np.ones(t.size) if counts is None else counts.double().cpu().numpy()
-        k = np.arange(n0 // 2 + 1) if half else np.fft.fftfreq(n0, 1 / n0)
-        angle = 2 * pi * np.outer(t, k) / n0
+        turns = torch.tensor(at, dtype=torch.float64, device="cpu") / n0
+        w = torch.ones_like(turns) if counts is None else counts.double().cpu()
         if half and not like.is_complex():
-            columns = np.concatenate([w[:, None] * np.cos(angle), -w[:, None] * np.sin(angle)], 1)
-            return torch.from_numpy(columns).to(like.device, real)
-        return torch.from_numpy(w[:, None] * np.exp(-1j * angle)).to(like.device, real.to_complex())
+            return real_analysis(n0, turns, w).to(like.device, real)
+        return (w * waves(frequencies(n0, half), turns).conj()).T.resolve_conj().to(like.device, real.to_complex())
 
     ends = None if counts is None else tuple(counts[:3].tolist())
-    return _MATRICES.get((n0, at, ends, half, like.device, real, like.is_complex()), build)
+    return CACHE.get(("analysis", n0, at, ends, half, like.device, real, like.is_complex()), build)
 
 
-register_sum(
-    spectra.FORWARD,
-    SumRow("FFT → sums with the training grid's measure and period", spectra.over_samples, _anchor_forward),
-)
+def _synthesis(n: int, at: Positions, half: bool, like: Tensor) -> Tensor:
+    """Waves of n training samples at N places: (n, N) complex; for half a spectrum (2(n//2 + 1), N) real."""
+
+    def build() -> Tensor:
+        turns = torch.tensor(at, dtype=torch.float64, device="cpu") / n
+        rows = real_waves(n, turns) if half else waves(frequencies(n, False), turns)
+        return rows.to(like.device, like.real.dtype if half else like.dtype)
+
+    return CACHE.get(("synthesis", n, at, half, like.device, like.dtype), build)
 
 
-# --- inverse ---------------------------------------------------------------------------------------------------------
+def _divisor(native: list[int], norm: str | None) -> float:
+    """What an inverse transform of ``native`` samples divides by."""
+    return {None: prod(native), "backward": prod(native), "ortho": sqrt(prod(native)), "forward": 1}[norm]
 
 
-def _anchor_inverse(step: WeightedStep) -> Tensor:
-    dims, half = spectra.transformed(step), step.call.name.startswith("ir")
-    native, sizes = _native_lengths(step, dims, half), spectra.lengths(step, dims, half)
-    Y = step.arguments["input"]
-    for at, d in enumerate(dims):
-        Y = spectra.resized(Y, d, step.call.argument_shapes[0][d], half and at == len(dims) - 1)
-    forms = step.call.result_forms[0]
-    at_samples: list[Positions] = []
-    for d, n0, n in zip(dims, native, sizes, strict=True):
-        own = _on_own_grid(step, forms[d], n0, n)
-        if forms[d].on_grid and len(forms[d].axes) == 1:
-            at_samples.append(_positions(step, forms[d], n))
-        else:
-            at_samples.append(tuple(np.arange(n) * (n0 / n)) if own is None else own[0])
-    return spectra.synthesised(Y, dims, native, at_samples, half, step.arguments.get("norm"))
+def _synthesised(
+    Y: Tensor, dims: list[int], native: list[int], at: list[Positions], half: bool, norm: str | None
+) -> Tensor:
+    r"""The inverse transform of Y to ``native`` samples, at places t: :math:`\sum_k Y_k e^{2\pi i k t / n_0}`."""
+    Y = _fitted(Y, dims, native, half) * (1 / _divisor(native, norm))
+    complexes = dims[:-1] if half else dims
+    for d, n0, t in zip(complexes, native, at, strict=False):
+        Y = torch.matmul(Y.movedim(d, -1), _synthesis(n0, t, False, Y)).movedim(-1, d)
+    if not half:
+        return Y
+    E = _synthesis(native[-1], at[-1], True, Y)
+    Y = Y.movedim(dims[-1], -1)
+    with full_precision(E):
+        return torch.matmul(torch.cat([Y.real, Y.imag], -1), E).movedim(-1, dims[-1])
 
 
-register_sum(
-    spectra.INVERSE,
-    SumRow("waves with the training grid's period", spectra.over_samples, _anchor_inverse),
-)
+def _synthesised_at_points(
+    nodes: PointNodes, Y: Tensor, dims: list[int], native: list[int], forms: list[Form], half: bool, norm: str | None
+) -> Tensor:
+    r"""The inverse transform of Y at the points, :math:`\sum_k Y_k e^{2\pi i k\cdot t / n_0}`, in their arrangement.
+
+    Where the model has padded, zeros stand around it: it cuts them off.
+    """
+    side_by_side = dims == list(range(dims[0], dims[0] + len(dims)))
+    if [f.axes for f in forms] != [(k,) for k in range(len(nodes.native))] or not side_by_side:
+        raise CannotFollowError("the model transforms single axes of the grid, which scattered points have not")
+    rows = []
+    for k, n0 in enumerate(native):
+        last = half and k == len(dims) - 1
+        t = indices(nodes.placements[k], nodes.native[k], nodes.points[:, k])
+        turns = torch.from_numpy(t + nodes.origins.get((k, forms[k].extra[0]), 0)) / n0
+        E = waves(frequencies(n0, last), turns)
+        rows.append((E * multiplicities(n0)[:, None] if last else E).T)
+    y = values_at_points(_fitted(Y, dims, native, half) / _divisor(native, norm), dims, rows)
+    y = torch.unflatten(y.real if half else y, dims[0], nodes.shape)
+    amounts: list[int] = []
+    for k, f in enumerate(forms):
+        before, extra = nodes.origin(k, f.extra[0]), nodes.extra(k, f.extra[0])
+        amounts = [before, extra - before, *amounts]
+    after = y.ndim - dims[-1] - 1
+    return pad(y, [0, 0] * after + amounts) if any(amounts) else y
 
 
-def _replay_convolution(step: Step) -> Tensor:
-    """Y_k of the native run, Σ_k c_k Y_k e^{2πi k·s} at the new nodes."""
-    layer, x0, bias = step.arguments["self"], step.kept, step.arguments.get("bias")
-    modes = layer.modes
-    measure = layer.measure
-    if measure == COUNTING:
-        measure = Anchored(step.nodes.native, step.nodes.placements)
-    waves, full = waves_of(
-        measure, len(modes.kept), layer.kernel != "quadrature", layer.placement, layer.period, layer.padding
-    )
-    with full_precision(x0):
-        weight = layer.full_weight()
-        real = weight.real.dtype
-        shapes = step.nodes.native, step.nodes.shape
-        axes = [list(zip(waves, sizes, modes.tops, strict=True)) for sizes in shapes]
-        role = "analysis" if full is None else "plain"
-        roles = ["plain"] * (len(modes.kept) - 1) + ["half"]
-        analysis = tuple(matrix(*a, role, x0.device, real) for a in axes[0])
-        field = x0.to(real)
-        if full is not None:
-            field = field * full.shared_weights(shapes[0], x0.device, real)
-        constant = None if bias is None else bias.to(real)
-        if isinstance(step.nodes, PointNodes):
-            places = torch.from_numpy(step.nodes.points).T
-            rows = [waves_at(*a, r, p).T for a, r, p in zip(axes[0], roles, places, strict=True)]
-            t = output_coefficients(field, weight, constant, modes, analysis)  # (*rows, B, C)
-            dims = list(range(len(rows)))
-            return torch.unflatten(values_at_points(t, dims, rows).permute(1, 2, 0), 2, step.nodes.shape).to(x0.dtype)
-        synthesis = tuple(matrix(*a, r, x0.device, real) for a, r in zip(axes[1], roles, strict=True))
-        way = through_matrices if is_plain(field, weight, constant) else through_real_matrices
-        return way(field, weight, constant, modes, analysis, synthesis).to(x0.dtype)
+for _stem in ("fft", "rfft"):
+    for _end in ("", "2", "n"):
+        register(f"{_stem}{_end}", ForwardTransform(f"{_stem}{_end}", inverse=False))
+        register(f"i{_stem}{_end}", InverseTransform(f"i{_stem}{_end}", inverse=True))
 
 
-register(
-    ["quadnorm.SpectralConv.forward"],
-    StepRow(
-        "replayed",
-        "the native run's waves, evaluated at the new nodes",
-        lambda s: bool(s.call.axes),
-        lambda s: s.arguments["input"].clone(),
-        _replay_convolution,
-    ),
-)
+# --- this package's spectral convolution, which is one call ----------------------------------------------------------
+
+
+class SpectralConvolution(Operation):
+    """Native coefficients, waves at the new nodes; its measure is set, not its call changed."""
+
+    parameters: tuple[str, ...] = ("self", "input", "bias", "weights")
+    reason = Reason.FOURIER
+    extended = Reason.EVALUATES_WAVES
+
+    def keep(self, step: Step) -> Tensor:
+        x: Tensor = step.arguments["input"]
+        return x.clone()
+
+    def replay(self, step: Step) -> Tensor:
+        """Y_k of the native run, Σ_k c_k Y_k e^{2πi k·s} at the new nodes."""
+        layer, x0, bias = step.arguments["self"], step.kept, step.arguments.get("bias")
+        modes = layer.modes
+        measure = layer.measure
+        if measure == COUNTING:
+            measure = Anchored(step.nodes.native, step.nodes.placements)
+        axes, full = waves_of(
+            measure, len(modes.kept), layer.kernel != "quadrature", layer.placement, layer.period, layer.padding
+        )
+        with full_precision(x0):
+            weight = layer.full_weight()
+            real = weight.real.dtype
+            old, new = (
+                list(zip(axes, sizes, modes.tops, strict=True)) for sizes in (step.nodes.native, step.nodes.shape)
+            )
+            role = "analysis" if full is None else "plain"
+            roles = ["plain"] * (len(modes.kept) - 1) + ["half"]
+            analysis = tuple(matrix(*a, role, x0.device, real) for a in old)
+            field = x0.to(real)
+            if full is not None:
+                field = field * full.shared_weights(step.nodes.native, x0.device, real)
+            constant = None if bias is None else bias.to(real)
+            if isinstance(step.nodes, PointNodes):
+                places = torch.from_numpy(step.nodes.points).T
+                rows = [waves_at(*a, r, p).T for a, r, p in zip(old, roles, places, strict=True)]
+                t = output_coefficients(field, weight, constant, modes, analysis)  # (*rows, B, C)
+                y = values_at_points(t, list(range(len(rows))), rows).permute(1, 2, 0)
+                return torch.unflatten(y, 2, step.nodes.shape).to(x0.dtype)
+            synthesis = tuple(matrix(*a, r, x0.device, real) for a, r in zip(new, roles, strict=True))
+            way = through_matrices if is_plain(field, weight, constant) else through_real_matrices
+            return way(field, weight, constant, modes, analysis, synthesis).to(x0.dtype)
+
+
+register("quadnorm.SpectralConv.forward", SpectralConvolution())

@@ -1,4 +1,4 @@
-"""Norms over samples."""
+"""Norms over samples: statistics of the native run are applied to new samples, or taken under the training measure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from torch import Tensor
 
 from quadnorm._precision import sum_dtype
 from quadnorm.adapt.calls import Step, WeightedStep
-from quadnorm.adapt.operations.base import StepRow, SumRow, register, register_sum
+from quadnorm.adapt.operations.base import Operation, register
 from quadnorm.adapt.operations.reductions import mean_square, moments
+from quadnorm.adapt.report import Reason
 
 Dims = tuple[int, ...]
+Moments = tuple[Tensor, Tensor]  # mean, and mean square about it
 
 
-def _moments(x: Tensor, dims: Dims, centre: bool) -> tuple[Tensor, Tensor]:
+def _counted_moments(x: Tensor, dims: Dims, centre: bool) -> Moments:
     """Mean (zero without ``centre``) and mean square about it, dimensions kept."""
     y = x.to(sum_dtype(x))
     if not centre:
@@ -24,9 +26,9 @@ def _moments(x: Tensor, dims: Dims, centre: bool) -> tuple[Tensor, Tensor]:
     return m, v
 
 
-def scaled(x: Tensor, moments: tuple[Tensor, Tensor], eps: float, weight: Any, bias: Any) -> Tensor:
+def scaled(x: Tensor, stats: Moments, eps: float, weight: Any, bias: Any) -> Tensor:
     """γ(x − m)/√(v + ε) + β as one multiplication and addition."""
-    m, v = moments
+    m, v = stats
     scale = torch.rsqrt(v + eps)
     if weight is not None:
         scale = scale * weight.to(scale.dtype)
@@ -38,44 +40,63 @@ def scaled(x: Tensor, moments: tuple[Tensor, Tensor], eps: float, weight: Any, b
     return torch.addcmul(shift, x, scale)
 
 
-def per_channel(p: Tensor | None, x: Tensor) -> Tensor | None:
+def _per_channel(p: Tensor | None, x: Tensor) -> Tensor | None:
     """γ or β, one number for each channel, as a factor of x (B, C, *spatial)."""
     return None if p is None else p.reshape(1, -1, *[1] * (x.ndim - 2))
 
 
-# --- group, instance and batch norm: channels at 1, the rest is space ------------------------------------------------
+class ChannelNorm(Operation):
+    """A norm with its channels at dimension 1; all that follows is space."""
+
+    reason = Reason.NORMED
+    extended = Reason.KEEPS_MOMENTS
+
+    def groups(self, given: dict[str, Any]) -> int | None:
+        """Groups of channels per batch entry; None: one mean for the whole batch."""
+        channels: int = given["input"].shape[1]
+        return channels
+
+    def scaled(self, given: dict[str, Any], stats: Moments) -> Tensor:
+        """The input with these statistics taken off."""
+        x = given["input"]
+        weight, bias = (_per_channel(given.get(name), x) for name in ("weight", "bias"))
+        return scaled(x, stats, given.get("eps", 1e-5), weight, bias)
+
+    def keep(self, step: Step) -> Moments | None:
+        x, groups = step.arguments["input"], self.groups(step.arguments)
+        inner = {0, *range(2, x.ndim)} if groups is None else set(range(2, x.ndim))
+        return _group_moments(x, groups) if set(step.moving(x)) <= inner else None
+
+    def replay(self, step: Step) -> Tensor:
+        given, stats = step.arguments, step.kept
+        if stats is None:
+            x = given["input"]
+            stats = _group_moments(step.restricted(x, list(range(2, x.ndim))), self.groups(given))
+        return self.scaled(given, stats)
+
+    def sums(self, step: WeightedStep) -> bool:
+        return self.mixes(step) and self.groups(step.arguments) is not None
+
+    def anchor(self, step: WeightedStep) -> Tensor:
+        given = step.arguments
+        x, groups = given["input"], self.groups(given)
+        v, m = moments(step, x, list(range(2, x.ndim)), 0)
+        if groups is not None and groups != x.shape[1]:  # a group's variance: within its channels and between them
+            m_g, square = (
+                t.reshape(t.shape[0], groups, -1, *t.shape[2:]).mean(2, keepdim=True) for t in (m, v + m.square())
+            )
+            v_g = (square - m_g.square()).clamp_min(0)
+            m, v = (t.expand(-1, -1, x.shape[1] // groups, *[1] * (x.ndim - 2)).flatten(1, 2) for t in (m_g, v_g))
+        return self.scaled(given, (m, v))
 
 
-def channel_groups(step: Step) -> int | None:
-    """Groups of channels per batch entry; None: one mean for the whole batch."""
-    given, name = step.arguments, step.call.name
-    channels: int = given["input"].shape[1]
-    return {"group_norm": given.get("num_groups"), "instance_norm": channels, "batch_norm": None}[name]
-
-
-def over_space(step: Step) -> bool:
-    """Whether a norm over channels and space takes statistics of its input; not running ones."""
-    given, name = step.arguments, step.call.name
-    if name == "instance_norm" and not given.get("use_input_stats", True):
-        return False
-    if name == "batch_norm" and not given.get("training", False):
-        return False
-    return bool(step.call.axes)
-
-
-def _grouped(x: Tensor, groups: int | None) -> tuple[Tensor, Dims]:
-    """X with an axis for its groups, and the dimensions that their statistics are taken over."""
-    if groups is None:
-        return x, (0, *range(2, x.ndim))
-    y = x.reshape(x.shape[0], groups, -1, *x.shape[2:]) if groups != x.shape[1] else x
-    return y, tuple(range(2, y.ndim))
-
-
-def _group_moments(x: Tensor, groups: int | None) -> tuple[Tensor, Tensor]:
+def _group_moments(x: Tensor, groups: int | None) -> Moments:
     """Mean and variance of every channel's group, (B or 1, C, 1, …)."""
-    y, dims = _grouped(x, groups)
-    m, v = _moments(y, dims, True)
-    if groups is None or groups == x.shape[1]:
+    if groups is None:
+        return _counted_moments(x, (0, *range(2, x.ndim)), True)
+    y = x.reshape(x.shape[0], groups, -1, *x.shape[2:]) if groups != x.shape[1] else x
+    m, v = _counted_moments(y, tuple(range(2, y.ndim)), True)
+    if groups == x.shape[1]:
         return m, v
     shape = (*x.shape[:2], *[1] * (x.ndim - 2))
     per = x.shape[1] // groups
@@ -83,148 +104,167 @@ def _group_moments(x: Tensor, groups: int | None) -> tuple[Tensor, Tensor]:
     return m, v
 
 
-def _keep_grouped(step: Step) -> Any:
-    x, groups = step.arguments["input"], channel_groups(step)
-    inner = {0, *range(2, x.ndim)} if groups is None else set(range(2, x.ndim))
-    return _group_moments(x, groups) if set(step.moving(x)) <= inner else None
+class GroupNorm(ChannelNorm):
+    """``F.group_norm``."""
+
+    parameters: tuple[str, ...] = ("input", "num_groups", "weight", "bias", "eps")
+
+    def groups(self, given: dict[str, Any]) -> int | None:
+        return int(given["num_groups"])
 
 
-def _replay_grouped(step: Step) -> Tensor:
-    x, moments = step.arguments["input"], step.kept
-    if moments is None:
-        moments = _group_moments(step.restricted(x, list(range(2, x.ndim))), channel_groups(step))
-    return _scaled_per_channel(step, moments)
+class InstanceNorm(ChannelNorm):
+    """``F.instance_norm``, and the lower level's form with nine arguments; running statistics are no sum."""
 
-
-def _scaled_per_channel(step: Step, moments: tuple[Tensor, Tensor]) -> Tensor:
-    given = step.arguments
-    x = given["input"]
-    weight, bias = (per_channel(given.get(name), x) for name in ("weight", "bias"))
-    return scaled(x, moments, given.get("eps", 1e-5), weight, bias)
-
-
-register(
-    ["group_norm", "instance_norm", "batch_norm"],
-    StepRow("replayed", "its mean and variance are the native run's", over_space, _keep_grouped, _replay_grouped),
-)
-
-
-# --- layer norm and RMS norm over trailing axes ----------------------------------------------------------------------
-
-
-def trailing_dims(step: Step) -> list[int]:
-    """The dimensions that ``normalized_shape`` stands for."""
-    x, shape = step.arguments["input"], step.arguments["normalized_shape"]
-    k = len(shape) if isinstance(shape, (tuple, list)) else 1
-    return list(range(x.ndim - k, x.ndim))
-
-
-def trailing_moves(step: Step) -> bool:
-    """Whether samples are among them."""
-    return bool(set(trailing_dims(step)) & set(step.moving(step.arguments["input"])))
-
-
-def is_centred(step: Step) -> bool:
-    """Whether the mean is subtracted: by a layer norm, not by an RMS norm."""
-    return step.call.name == "layer_norm"
-
-
-def trailing_parameters(step: Step) -> tuple[float, Tensor | None, Tensor | None]:
-    """ε, γ and β at the new nodes."""
-    given = step.arguments
-    x, eps = given["input"], given.get("eps")
-    if eps is None:
-        eps = 1e-5 if is_centred(step) else torch.finfo(x.dtype).eps
-    forms = step.forms(x)[x.ndim - len(trailing_dims(step)) :]
-    weight, bias = (
-        None if given.get(name) is None else step.nodes.carried(given[name], forms) for name in ("weight", "bias")
+    parameters: tuple[str, ...] = (
+        "input",
+        "running_mean",
+        "running_var",
+        "weight",
+        "bias",
+        "use_input_stats",
+        "momentum",
+        "eps",
     )
-    return eps, weight, bias
+    low_level: tuple[str, ...] = (
+        "input",
+        "weight",
+        "bias",
+        "running_mean",
+        "running_var",
+        "use_input_stats",
+        "momentum",
+        "eps",
+    )
+
+    def arguments(self, args: Any, kwargs: Any) -> dict[str, Any]:
+        return dict(zip(self.low_level, args, strict=False)) if len(args) == 9 else super().arguments(args, kwargs)
+
+    def mixes(self, step: Step) -> bool:
+        return bool(step.call.axes) and bool(step.arguments.get("use_input_stats", True))
 
 
-def _keep_trailing(step: Step) -> tuple[Tensor, Tensor] | None:
-    """The native statistics; None where other dimensions move too, so that they must be taken anew."""
-    x, dims = step.arguments["input"], trailing_dims(step)
-    return _moments(x, tuple(dims), is_centred(step)) if set(step.moving(x)) <= set(dims) else None
+class BatchNorm(InstanceNorm):
+    """``F.batch_norm``: statistics of a batch are not those of a grid, and are not anchored."""
+
+    parameters: tuple[str, ...] = (
+        "input",
+        "running_mean",
+        "running_var",
+        "weight",
+        "bias",
+        "training",
+        "momentum",
+        "eps",
+    )
+    low_level: tuple[str, ...] = (
+        "input",
+        "weight",
+        "bias",
+        "running_mean",
+        "running_var",
+        "training",
+        "momentum",
+        "eps",
+    )
+
+    def groups(self, given: dict[str, Any]) -> int | None:
+        return None
+
+    def mixes(self, step: Step) -> bool:
+        return bool(step.call.axes) and bool(step.arguments.get("training", False))
 
 
-def _replay_trailing(step: Step) -> Tensor:
-    x, dims, moments = step.arguments["input"], trailing_dims(step), step.kept
-    if moments is None:
-        moments = _moments(step.restricted(x, dims), tuple(dims), is_centred(step))
-    return scaled(x, moments, *trailing_parameters(step))
+class TrailingNorm(Operation):
+    """A norm over trailing axes, of which some are space: layer norm."""
 
+    parameters: tuple[str, ...] = ("input", "normalized_shape", "weight", "bias", "eps")
+    reason = Reason.NORMED
+    extended = Reason.KEEPS_STATISTICS
+    centred = True  # whether the mean is subtracted
 
-register(
-    ["layer_norm", "rms_norm"],
-    StepRow(
-        "replayed",
-        "its statistics over space are the native run's",
-        trailing_moves,
-        _keep_trailing,
-        _replay_trailing,
-    ),
-)
+    def dims(self, given: dict[str, Any]) -> list[int]:
+        """The dimensions that ``normalized_shape`` stands for."""
+        x, shape = given["input"], given["normalized_shape"]
+        k = len(shape) if isinstance(shape, (tuple, list)) else 1
+        return list(range(x.ndim - k, x.ndim))
 
+    def mixes(self, step: Step) -> bool:
+        return bool(set(self.dims(step.arguments)) & set(step.moving(step.arguments["input"])))
 
-# --- this package's norms --------------------------------------------------------------------------------------------
-
-
-def _keep_weighted(step: Step) -> Any:
-    """Mean and variance of every channel's group under the norm's own weights."""
-    given = step.arguments
-    x, w, groups = given["input"], given["w"], given.get("groups", 1)
-    y = x.flatten(2).to(sum_dtype(x)).reshape(x.shape[0], groups, x.shape[1] // groups, -1)  # (B, G, C/G, N)
-    weights = w.to(y.dtype)[:, None, None]
-    per = y.shape[2]
-    m = (y * weights).sum((2, 3), keepdim=True) / per if given.get("centre", True) else y.new_zeros(1, 1, 1, 1)
-    v = ((y - m).square() * weights).sum((2, 3), keepdim=True) / per
-    shape = (x.shape[0], x.shape[1], *[1] * (x.ndim - 2))
-    return tuple(t.expand(x.shape[0], groups, per, 1).reshape(shape) for t in (m, v))
-
-
-register(
-    ["quadnorm.normalize"],
-    StepRow(
-        "replayed",
-        "its mean and variance are the native run's",
-        lambda step: bool(step.call.axes),
-        _keep_weighted,
-        lambda step: _scaled_per_channel(step, step.kept),
-    ),
-)
-
-
-def _anchor_grouped(step: WeightedStep) -> Tensor:
-    """Group and instance norm."""
-    given = step.arguments
-    x, groups = given["input"], channel_groups(step)
-    v, m = moments(step, x, list(range(2, x.ndim)), 0)
-    if groups is not None and groups != x.shape[1]:  # the variance of a group: within its channels and between them
-        m_g, square = (
-            t.reshape(t.shape[0], groups, -1, *t.shape[2:]).mean(2, keepdim=True) for t in (m, v + m.square())
+    def scaled(self, step: Step, stats: Moments) -> Tensor:
+        """The input with these statistics taken off; γ and β, which have a value per sample, at the new nodes."""
+        given = step.arguments
+        x, eps = given["input"], given.get("eps")
+        if eps is None:
+            eps = 1e-5 if self.centred else torch.finfo(x.dtype).eps
+        forms = step.forms(x)[x.ndim - len(self.dims(given)) :]
+        weight, bias = (
+            None if given.get(name) is None else step.nodes.carried(given[name], forms) for name in ("weight", "bias")
         )
-        v_g = (square - m_g.square()).clamp_min(0)
-        m, v = (t.expand(-1, -1, x.shape[1] // groups, *[1] * (x.ndim - 2)).flatten(1, 2) for t in (m_g, v_g))
-    weight, bias = (per_channel(given.get(name), x) for name in ("weight", "bias"))
-    return scaled(x, (m, v), given.get("eps", 1e-5), weight, bias)
+        return scaled(x, stats, eps, weight, bias)
+
+    def keep(self, step: Step) -> Moments | None:
+        """The native statistics; None where other dimensions move too, so that they must be taken anew."""
+        x, dims = step.arguments["input"], self.dims(step.arguments)
+        return _counted_moments(x, tuple(dims), self.centred) if set(step.moving(x)) <= set(dims) else None
+
+    def replay(self, step: Step) -> Tensor:
+        x, dims, stats = step.arguments["input"], self.dims(step.arguments), step.kept
+        if stats is None:
+            stats = _counted_moments(step.restricted(x, dims), tuple(dims), self.centred)
+        return self.scaled(step, stats)
+
+    def sums(self, step: WeightedStep) -> bool:
+        return self.mixes(step)
+
+    def anchor(self, step: WeightedStep) -> Tensor:
+        x, dims = step.arguments["input"], self.dims(step.arguments)
+        if self.centred:
+            v, m = moments(step, x, dims, 0)
+        else:
+            m, v = x.new_zeros(()), mean_square(step, x, dims)
+        return self.scaled(step, (m, v))
 
 
-def _anchor_trailing(step: WeightedStep) -> Tensor:
-    """Layer norm and RMS norm."""
-    x, dims = step.arguments["input"], trailing_dims(step)
-    if is_centred(step):
-        v, m = moments(step, x, dims, 0)
-    else:
-        m, v = x.new_zeros(()), mean_square(step, x, dims)
-    return scaled(x, (m, v), *trailing_parameters(step))
+class RMSNorm(TrailingNorm):
+    """``F.rms_norm``."""
+
+    parameters: tuple[str, ...] = ("input", "normalized_shape", "weight", "eps")
+    centred = False
 
 
-register_sum(
-    ["group_norm", "instance_norm"],
-    SumRow("counting → anchored", over_space, _anchor_grouped),
-)
-register_sum(
-    ["layer_norm", "rms_norm"],
-    SumRow("counting → anchored", trailing_moves, _anchor_trailing),
-)
+class OurNorm(ChannelNorm):
+    """Norms of this package, with weights of their own; their measure is set, not their calls changed."""
+
+    parameters: tuple[str, ...] = ("input", "w", "weight", "bias", "groups", "eps", "centre")
+
+    def mixes(self, step: Step) -> bool:
+        return bool(step.call.axes)
+
+    def keep(self, step: Step) -> Moments:
+        """Mean and variance of every channel's group under the norm's own weights."""
+        given = step.arguments
+        x, w, groups = given["input"], given["w"], given.get("groups", 1)
+        y = x.flatten(2).to(sum_dtype(x)).reshape(x.shape[0], groups, x.shape[1] // groups, -1)  # (B, G, C/G, N)
+        weights = w.to(y.dtype)[:, None, None]
+        per = y.shape[2]
+        m = (y * weights).sum((2, 3), keepdim=True) / per if given.get("centre", True) else y.new_zeros(1, 1, 1, 1)
+        v = ((y - m).square() * weights).sum((2, 3), keepdim=True) / per
+        shape = (x.shape[0], x.shape[1], *[1] * (x.ndim - 2))
+        m, v = (t.expand(x.shape[0], groups, per, 1).reshape(shape) for t in (m, v))
+        return m, v
+
+    def replay(self, step: Step) -> Tensor:
+        return self.scaled(step.arguments, step.kept)
+
+    def sums(self, step: WeightedStep) -> bool:
+        return False
+
+
+register("group_norm", GroupNorm())
+register("instance_norm", InstanceNorm())
+register("batch_norm", BatchNorm())
+register("layer_norm", TrailingNorm())
+register("rms_norm", RMSNorm())
+register("quadnorm.normalize", OurNorm())

@@ -1,73 +1,177 @@
-"""What has no formula between the training nodes (kernels, pools, shifts): its native result is interpolated."""
+"""What relates samples to their neighbours or to an order: kernels, pools, patches, shifts, slices, running sums."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import torch
+from torch import Tensor
 
-from quadnorm.adapt.calls import Step
-from quadnorm.adapt.operations.base import KINDS, StepRow, register
-from quadnorm.adapt.trees import mapped, tensors
-
-
-def _keep(step: Step) -> Any:
-    return mapped(torch.clone, step.result)
-
-
-def _carried(step: Step) -> Any:
-    """The native result, interpolated to the new grid's nodes.
-
-    A result on a grid of its own, such as every second sample, is what the call itself gives. Its values do not matter:
-    only a call that mixes samples leads back to the model's grid, and for that one the native result is taken.
-    """
-    if not step.call.returns_to_grid:
-        return step.run()
-    forms = iter(step.call.result_forms)
-    return mapped(lambda t: step.nodes.carried(t, next(forms)), step.kept)
+from quadnorm.adapt.calls import Call, Step, WeightedStep
+from quadnorm.adapt.forms import Form
+from quadnorm.adapt.functions import index_items
+from quadnorm.adapt.operations.base import Carried, each_dimension, register
+from quadnorm.adapt.operations.padding import dimensions
+from quadnorm.adapt.report import Reason
+from quadnorm.adapt.trees import tensors
 
 
-def _reduced(step: Step) -> Any:
-    """A reduction over some of the grid's axes: over the training nodes along these, at the new nodes of the others."""
-    lost = step.call.lost_axes
-    substitutes = {}
-    for t in tensors((step.args, step.kwargs)):
-        dims = [dim for dim, form in enumerate(step.forms(t)) if form.on_grid and set(form.axes) <= lost]
-        if step.is_live(t) and dims:
-            substitutes[id(t)] = step.restricted(t, dims)
-    return step.run_with(substitutes)
+class Convolution(Carried):
+    """A kernel of several samples, or one with strides; a kernel of one sample mixes nothing."""
+
+    parameters: tuple[str, ...] = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
+
+    def mixes(self, step: Step) -> bool:
+        given = step.arguments
+        stride = given.get("stride", 1)
+        strides = stride if isinstance(stride, (tuple, list)) else (stride,)
+        return any(k != 1 for k in given["weight"].shape[2:]) or any(s != 1 for s in strides)
 
 
-def _mixes(step: Step) -> bool:
-    return KINDS[step.call.name].mixes(step.call)
+class Along(Carried):
+    """What works along one dimension, or several; ``place``: where that stands among the arguments by position."""
+
+    def __init__(self, reason: Reason, place: int = 1, default: int | None = None) -> None:
+        super().__init__(reason)
+        self.place, self.default = place, default
+
+    def mixes(self, step: Step) -> bool:
+        """Whether the dimension runs over samples; where none is named, whether any does."""
+        call = step.call
+        dim = call.kwargs.get("dim", call.kwargs.get("dims", call.kwargs.get("axis")))
+        if dim is None and len(call.args) > self.place:
+            dim = call.args[self.place]
+            if call.name == "flip" and isinstance(dim, int):
+                dim = call.args[self.place :]
+        dim = self.default if dim is None else dim
+        forms = call.argument_forms[0]
+        dims = range(len(forms)) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
+        return any(isinstance(d, int) and forms[d].moves for d in dims)
 
 
-def picks_waves(step: Step) -> bool:
-    """Whether a slice takes a fixed number of waves from a spectrum, which is complex, and leaves the other axes."""
-    x = next(iter(tensors((step.args, step.kwargs))))
-    kind = KINDS.get(step.call.name)
-    if kind is None or kind.family != "slice" or not x.is_complex() or not step.call.result_forms:
-        return False
-    before, after = (
-        {form for form in forms[0] if form.moves} for forms in (step.call.argument_forms, step.call.result_forms)
-    )
-    return bool(step.call.lost_axes) and after <= before
+class Neighbours(Along):
+    """Differences, shifts and running sums along the samples: in units of the grid's spacing."""
+
+    relates_neighbours = True
 
 
-def _register_families() -> None:
-    """A row for every function of these families in the table of those that mix samples."""
-    for name, kind in KINDS.items():
-        why = f"{kind.why}: its native result is interpolated"
-        if kind.family == "reduction":
-            why = "reduces over the training grid's nodes"
-            row = StepRow("replayed", why, lambda step: bool(step.call.lost_axes), lambda step: None, _reduced)
-        elif kind.family == "slice":
-            row = StepRow("carried", why, lambda step: _mixes(step) and not picks_waves(step), _keep, _carried)
-        elif kind.family in ("kernel", "order"):
-            row = StepRow("carried", why, _mixes, _keep, _carried)
-        else:
-            continue  # norms, products, transforms: the other modules of this room
-        register([name], row)
+class Recurrence(Carried):
+    """A recurrent layer along the samples; not one over a sequence that each sample has."""
+
+    relates_neighbours = True
+
+    def mixes(self, step: Step) -> bool:
+        call = step.call
+        first = bool(call.kwargs.get("batch_first", call.args[8] if len(call.args) > 8 else False))
+        return call.argument_forms[0][1 if first and len(call.argument_forms[0]) == 3 else 0].moves
 
 
-_register_families()
+class Ordered(Carried):
+    """Other functions of samples in their order."""
+
+    relates_neighbours = True
+
+
+class Solve(Ordered):
+    """Linear algebra in which a dimension of samples goes."""
+
+    def mixes(self, step: Step) -> bool:
+        return bool(step.call.lost_axes)
+
+
+class Slice(Carried):
+    """``x[…]``, ``narrow``, ``select``, …: samples of a stencil, or padding cut off, or waves of a spectrum."""
+
+    parameters: tuple[str, ...] = ("input", "index")
+    anchored = Reason.CUT
+    relates_neighbours = True
+
+    def mixes(self, step: Step) -> bool:
+        """Whether samples of the grid itself are left out, or every second one: not where padding is cut off."""
+        return self._cuts(step.call) and not self.picks_waves(step)
+
+    @staticmethod
+    def _cuts(call: Call) -> bool:
+        if not call.result_forms:
+            return False
+        before = {(k, e) for f in call.argument_forms[0] if f.on_grid for k, e in zip(f.axes, f.extra, strict=True)}
+        inexact = {f.axes for f in call.argument_forms[0] if f.moves and not f.exact}
+        for f in call.result_forms[0]:
+            if f.moves and not f.exact and f.axes not in inexact:
+                return True
+            if f.on_grid and any(e < 0 and (k, e) not in before for k, e in zip(f.axes, f.extra, strict=True)):
+                return True
+        return bool(call.lost_axes)
+
+    def picks_waves(self, step: Step) -> bool:
+        """Whether a fixed number of waves is taken from a spectrum, which is complex, and the other axes left."""
+        x: Tensor = next(iter(tensors((step.args, step.kwargs))))
+        if not x.is_complex() or not step.call.result_forms:
+            return False
+        before, after = (
+            {form for form in forms[0] if form.moves} for forms in (step.call.argument_forms, step.call.result_forms)
+        )
+        return bool(step.call.lost_axes) and after <= before
+
+    def origin_shifts(self, call: Call, ndim: int) -> dict[int, int]:
+        items = index_items(self.arguments(call.args, call.kwargs).get("index"), ndim) or []
+        return {
+            dim: -item.start
+            for dim, item in enumerate(items)
+            if isinstance(item, slice) and isinstance(item.start, int) and item.start > 0
+        }
+
+
+class Index(Slice):
+    """``x[…]``: padding is cut off where it ends in space."""
+
+    def sums(self, step: WeightedStep) -> bool:
+        """Whether padded samples are left out; what leaves out samples of the grid is a shift or a stencil."""
+        if not step.call.result_forms or len(step.call.argument_forms[0]) != len(step.call.result_forms[0]):
+            return False
+        extras = [
+            pair
+            for before, after in dimensions(step)
+            if _shortened(before, after)
+            for pair in zip(before.extra, after.extra, strict=True)
+        ]
+        return bool(extras) and all(e0 > e1 >= 0 or e0 == e1 for e0, e1 in extras)
+
+    def anchor(self, step: WeightedStep) -> Any:
+        x, nodes = step.args[0], step.nodes
+        items = index_items(step.args[1], x.ndim)
+        if items is None:
+            return step.run()
+        for dim, (before, after) in enumerate(dimensions(step)):
+            if _shortened(before, after) and len(before.axes) == 1:
+                k = before.axes[0]
+                start = nodes.origin(k, before.extra[0]) - nodes.origin(k, after.extra[0])
+                items[dim] = slice(start, start + nodes.shape[k] + nodes.extra(k, after.extra[0]))
+        return step.func(x, tuple(items))
+
+
+def _shortened(before: Form, after: Form) -> bool:
+    return before.on_grid and after.on_grid and before.axes == after.axes and before.extra != after.extra
+
+
+register(each_dimension("conv", "conv_transpose"), Convolution(Reason.KERNELS))
+register(each_dimension("avg_pool", "max_pool", "lp_pool", "fractional_max_pool"), Carried(Reason.POOLS))
+register(each_dimension("max_pool_with_indices", "max_unpool"), Carried(Reason.POOLS))
+register(" ".join(f"{a}max_pool{d}d_with_indices" for a in ("", "adaptive_") for d in (1, 2, 3)), Carried(Reason.POOLS))
+register("interpolate upsample grid_sample upsample_nearest upsample_bilinear", Carried(Reason.RESAMPLED))
+register("unfold fold pixel_shuffle pixel_unshuffle im2col col2im", Carried(Reason.PATCHES))
+register("gumbel_softmax", Along(Reason.SHARED, place=4, default=-1))
+register("roll", Neighbours(Reason.SHIFTED, place=2))
+register("diff", Neighbours(Reason.SHIFTED, place=2, default=-1))
+register("gradient", Neighbours(Reason.SHIFTED, place=9))
+register(
+    "cumsum cumprod cummax cummin logcumsumexp cumulative_trapezoid flip fliplr flipud", Neighbours(Reason.ORDERED)
+)
+register("rot90", Neighbours(Reason.ORDERED, place=2))
+register("sort argsort", Neighbours(Reason.ORDERED, default=-1))
+register("topk", Neighbours(Reason.ORDERED, place=2, default=-1))
+register("gru lstm rnn_tanh rnn_relu", Recurrence(Reason.ORDERED))
+register("hfft ihfft hfft2 ihfft2 hfftn ihfftn stft istft", Ordered(Reason.FOURIER))
+register("index_select gather take_along_dim scatter scatter_add index_add", Neighbours(Reason.INDEXED))
+register("solve inv pinv cholesky qr svd eigh det", Solve(Reason.INDEXED))
+register("getitem", Index(Reason.SHIFTED))
+register("narrow select unbind split chunk", Slice(Reason.SHIFTED))

@@ -55,6 +55,39 @@ def test_vtk_numbers():
     assert torch.equal(lumped_weights(mesh), lumped_weights(SQUARE, TRIANGLES))
 
 
+def test_pixels_and_voxels_of_vtk_count_along_the_axes():
+    plane = SimpleNamespace(points=SQUARE[[0, 1, 3, 2]], cells=np.zeros(5), cells_dict={8: np.array([[0, 1, 2, 3]])})
+    assert cell_weights(plane).tolist() == pytest.approx([1.0])
+    corners = np.array([[x, y, z] for z in (0.0, 2.0) for y in (0.0, 1.0) for x in (0.0, 1.0)])
+    box = SimpleNamespace(points=corners, cells=np.zeros(9), cells_dict={11: np.arange(8)[None]})
+    assert cell_weights(box).tolist() == pytest.approx([2.0])
+
+
+def test_physicsnemo_has_simplices_in_tensors():
+    mesh = SimpleNamespace(
+        points=torch.from_numpy(SQUARE).float(), cells=torch.from_numpy(TRIANGLES), n_manifold_dims=2
+    )
+    assert torch.allclose(lumped_weights(mesh), lumped_weights(SQUARE, TRIANGLES))
+    corners = torch.tensor([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    solid = SimpleNamespace(points=corners, cells=torch.tensor([[0, 1, 2, 3]]), n_manifold_dims=3)
+    assert cell_weights(solid).tolist() == pytest.approx([1 / 6])
+
+
+def test_surfaces_of_pyvista_and_trimesh():
+    flat = SimpleNamespace(points=SQUARE, faces=np.array([3, 0, 1, 2, 3, 0, 2, 3]))
+    table = SimpleNamespace(vertices=SQUARE, faces=TRIANGLES)
+    quad = SimpleNamespace(points=SQUARE, faces=np.array([4, 0, 1, 2, 3]))
+    assert torch.equal(lumped_weights(flat), lumped_weights(SQUARE, TRIANGLES))
+    assert torch.equal(lumped_weights(table), lumped_weights(SQUARE, TRIANGLES))
+    assert cell_weights(quad).tolist() == pytest.approx([1.0])
+
+
+def test_structured_grids_of_pyvista_make_their_cells():
+    whole = SimpleNamespace(points=SQUARE, cells=np.array([4, 0, 1, 2, 3]), cells_dict={np.uint8(9): [[0, 1, 2, 3]]})
+    grid = SimpleNamespace(points=SQUARE, cast_to_unstructured_grid=lambda: whole)
+    assert cell_weights(grid).tolist() == pytest.approx([1.0])
+
+
 @pytest.mark.parametrize(
     ("mesh", "message"),
     [
@@ -64,7 +97,11 @@ def test_vtk_numbers():
             "Of others take the corners",
         ),
         (SimpleNamespace(points=SQUARE, cells={"vertex": [[0]]}), "no cells but points"),
-        (SimpleNamespace(points=SQUARE, cells=TRIANGLES), "names no kinds of cells"),
+        (
+            SimpleNamespace(points=SQUARE, cells=np.array([[0, 1, 2, 3]])),
+            "names no kinds of cells",
+        ),  # or a tetrahedron?
+        (SimpleNamespace(points=SQUARE, faces=np.array([5, 0, 1, 2, 3, 0])), "faces of 5 corners"),
     ],
 )
 def test_what_is_no_mesh_is_refused(mesh, message):

@@ -25,6 +25,8 @@ _PROBLEMS = {
     "files": ("stored.files", "Files"),
     "cavity": ("pdes.cavity", "Cavity"),
     "navier-stokes": ("pdes.navier_stokes", "NavierStokes"),
+    "burgers": ("pdes.burgers", "Burgers"),
+    "burgers-2d": ("pdes.burgers", "Burgers2d"),
     "poisson-mesh": ("meshes.poisson", "PoissonMesh"),
     "elasticity-mesh": ("meshes.elasticity", "ElasticityMesh"),
 }

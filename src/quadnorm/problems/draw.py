@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def figure(p: Problem, indices: Iterable[int] | int = 4, resolution: Resolution = 129, seed: int = 0) -> Figure:
-    """A matplotlib figure of samples of a two-dimensional problem; every node of a grid is one pixel, centred on it."""
+    """A matplotlib figure of samples: in one dimension lines, in two every node of a grid is a pixel, centred on it."""
     try:
         from matplotlib.figure import Figure  # not pyplot: no window system, no global state
     except ImportError as error:
         raise ImportError("pictures need matplotlib: pip install 'quadnorm[bench]'") from error
     wanted = p.indices(indices)
-    if p.dim != 2:
-        raise ValueError(f"only two-dimensional problems can be drawn; {p.name} has dimension {p.dim}")
+    if p.dim > 2:
+        raise ValueError(f"only problems in one or two dimensions can be drawn; {p.name} has dimension {p.dim}")
     x, y = p.sample(wanted, resolution, seed)
     on_mesh = p.placement == "points"
     skipped = ("x", "y") if on_mesh else ()  # the coordinates are channels, but not fields to draw
@@ -37,11 +37,14 @@ def figure(p: Problem, indices: Iterable[int] | int = 4, resolution: Resolution 
     for row, index in enumerate(wanted):
         fields = dict(zip((*p.inputs, *p.outputs), (*x[row], *y[row]), strict=True))
         for axis, name in zip(axes[row], names, strict=True):
-            image = _on_mesh(axis, fields, name) if on_mesh else _on_grid(axis, fields[name], p.nodes(resolution))
-            sheet.colorbar(image, ax=axis, shrink=0.85)
             axis.set_title(f"{name}, sample {index}" if axis is axes[row][0] else name, fontsize=10)
             axis.set_xticks([0, 1])
+            if p.dim == 1:
+                axis.plot(*p.nodes(resolution), fields[name].numpy())
+                continue
             axis.set_yticks([0, 1])
+            image = _on_mesh(axis, fields, name) if on_mesh else _on_grid(axis, fields[name], p.nodes(resolution))
+            sheet.colorbar(image, ax=axis, shrink=0.85)
     shape = "×".join(str(n) for n in p.shape(resolution))
     nodes = p.placement if isinstance(p.placement, str) else ", ".join(p.placement)
     sheet.suptitle(f"{p.name}: {', '.join(p.inputs)} → {', '.join(p.outputs)}   ({shape}, {nodes}, seed {seed})")

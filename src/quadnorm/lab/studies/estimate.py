@@ -35,6 +35,8 @@ SAMPLE = {
     "varcoeff": 0.3,
     "cavity": 0.5,
     "navier-stokes": 0.5,
+    "burgers": 0.05,
+    "burgers-2d": 1.2,
     "helmholtz": 0.005,
     "poisson": 0.005,
     "reaction-diffusion": 0.005,

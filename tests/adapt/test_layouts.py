@@ -1,10 +1,13 @@
 """Fields among the inputs: labels, complex numbers, fields without channels, dicts."""
 
+from itertools import product
+
 import pytest
 import torch
 from torch import nn
 
 import quadnorm as qn
+from quadnorm.adapt import shifted_runs
 from quadnorm.carry.grids import carry
 from tests.adapt.small import FINE, N, field, mean
 
@@ -95,3 +98,132 @@ def test_outputs_on_other_grids_than_the_input():
     finer = nn.Sequential(nn.Conv2d(1, 1, 1), nn.Upsample(scale_factor=2))
     assert qn.at_native(finer, (8, 8), placement="cell")(field(24)).shape == (1, 1, 48, 48)
     assert qn.at_native(nn.Conv2d(1, 1, 3, 2, 1), N)(field(FINE)).shape == (1, 1, 9, 9)
+
+
+class History(nn.Module):
+    """``b t c h w``, the form of weather models: times and channels mixed at each sample, then a norm."""
+
+    def __init__(self, order="b t c h w"):
+        super().__init__()
+        self.order, self.mix, self.norm = order, nn.Conv2d(6, 4, 1), nn.GroupNorm(1, 4)
+
+    def forward(self, x):
+        names = self.order.split()
+        x = x.permute([names.index(n) for n in "btchw"]).flatten(1, 2)
+        y = self.norm(self.mix(x)).tanh().unflatten(1, (2, 2))
+        return y.permute(["btchw".index(n) for n in names])
+
+
+@pytest.mark.parametrize(
+    ("way", "order"),
+    [
+        *product([qn.extend, qn.at_native, shifted_runs], ["b t c h w", "b h w t c", "t b h c w", "b w t h c"]),
+        *product([qn.anchor], ["b t c h w", "b h w t c"]),
+    ],
+)
+def test_axes_by_name(way, order):
+    torch.manual_seed(0)
+    model, names = History(order), order.split()
+    space = [names.index("h"), names.index("w")]
+    coarse = torch.randn([{"b": 2, "t": 2, "c": 3, "h": 5, "w": 9}[n] for n in names])
+    x = carry(coarse.movedim(space, (-2, -1)), (9, 17)).movedim((-2, -1), space)
+    layout = f"{order} | h w"  # the grid is 5×9 in the order h, w, wherever they stand
+    options = {} if way is qn.at_native else {"example": coarse}
+    adapted = way(model, (5, 9), layout=layout, **options)
+    y, native = adapted(x), model(coarse)
+    at = tuple(slice(None, None, 2) if k in space else slice(None) for k in range(5))
+    assert y.shape[names.index("h")] == 9
+    gap = (y[at] - native).norm() / native.norm()
+    assert gap < (0.3 if way is qn.anchor else 1e-5)
+
+
+def test_samples_in_a_row_by_name_and_outputs_of_another_layout():
+    class Tokens(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lift, self.head = nn.Linear(2, 6), nn.Linear(6, 1)
+
+        def forward(self, x, mask):
+            y = self.lift(x) * mask.flatten(1)[..., None]
+            y = y - y.mean(1, keepdim=True)
+            return self.head(y).mT.unflatten(-1, mask.shape[1:]), y.mean(1)
+
+    model = Tokens()
+    layout = "b (h w) c, b h w -> b c h w, b c"
+    x, mask = torch.randn(2, 45, 2), torch.rand(2, 5, 9)
+    extended = qn.extend(model, (5, 9), layout=layout, example=(x, mask))
+    fine, wide = torch.randn(2, 9 * 17, 2), torch.rand(2, 9, 17)
+    y, mean = extended(fine, wide)
+    coarse = fine.unflatten(1, (9, 17))[:, ::2, ::2].flatten(1, 2)
+    native, native_mean = model(coarse, wide[:, ::2, ::2])
+    torch.testing.assert_close(y[..., ::2, ::2], native, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(mean, native_mean)
+    carried, _ = qn.at_native(model, (5, 9), layout=layout)(fine, wide)
+    assert carried.shape == (2, 1, 9, 17)
+    torch.testing.assert_close(carried[..., ::2, ::2], native)
+
+
+def test_random_numbers_in_named_axes():
+    extended = qn.extend(History(), (9, 9), layout="b t c h w", example=torch.randn(1, 2, 3, 9, 9))
+    assert "guessed" not in str(extended.extend_report)
+
+    class Last(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mix = nn.Linear(3, 3)
+
+        def forward(self, x):  # b h w t c
+            return self.mix(x) - x.mean((1, 2), keepdim=True)
+
+    y = qn.extend(Last(), (9, 9), layout="b h w t c")(torch.randn(2, 17, 17, 4, 3))
+    assert y.shape == (2, 17, 17, 4, 3)
+
+
+def test_what_was_guessed_is_said():
+    model = nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(1, 4))
+    assert "layout: first, (B, C, *spatial), guessed; the first input has shape (1, 1, 9, 9)" in str(
+        qn.extend(model, (9, 9)).extend_report
+    )
+    assert "layout='first'" in repr(qn.at_native(model, (9, 9)))
+
+
+class LastOfTwo(nn.Module):
+    """Channels last, two arguments: random numbers in one tensor do not run it."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(3, 1)
+
+    def forward(self, x, force):
+        return self.mix(torch.cat([x, force], -1))
+
+
+def test_a_layout_is_seen_at_the_first_call():
+    model = LastOfTwo()
+    native = qn.at_native(model, (9, 9))
+    assert "seen at the first call" in repr(native)
+    x, force = torch.randn(1, 17, 17, 1), torch.randn(1, 17, 17, 2)
+    torch.testing.assert_close(native(x, force)[:, ::2, ::2], model(x[:, ::2, ::2], force[:, ::2, ::2]))
+    assert native.layout == "last"
+    with pytest.raises(ValueError, match=r"could not be guessed \(as first.*as last.*pass layout="):
+        qn.at_native(LastOfTwo(), (9, 9))(x, torch.randn(1, 17, 17, 5))
+
+
+@pytest.mark.parametrize(
+    ("layout", "message"),
+    [
+        ("b t c h", "but the grid has 2"),
+        ("b c h w z", r"h, w, z, but the grid has 2.*\| h w"),
+        ("b c (h w", "open bracket"),
+        ("b c h) w", "brackets that do not match"),
+        ("b c () h w", "nothing in them"),
+        ("b c h h", "twice"),
+        ("b ... h w", "no name of an axis"),
+        ("b c h w | h v", "has the grid's axes h, v"),
+        ("b c -> b c h w", "no argument with all"),
+        ("firts", "first"),
+    ],
+)
+def test_bad_layouts(layout, message):
+    with pytest.raises(ValueError, match=message):
+        qn.at_native(nn.Identity(), (9, 9), layout=layout)

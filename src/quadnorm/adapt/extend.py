@@ -76,8 +76,11 @@ def extend(
         resolution, placement: of the training grid, as for :func:`quadnorm.anchor`.
         example: an input at the training resolution: a tensor, a tuple of arguments or a dict of keyword arguments. By
             default random numbers are tried.
-        layout: where the channels of fields are: ``first`` (B, C, \*spatial), ``last`` (B, \*spatial, C) or ``tokens``
-            (B, N, C), the samples of the grid in a row; then call with ``grid=(n, m)`` if there are several axes.
+        layout: which axes of fields are space. ``first`` (B, C, \*spatial), ``last`` (B, \*spatial, C), ``tokens``
+            (B, N, C), the samples of the grid in a row; or axes by name as in einops, ``b t c h w``, ``b (h w) c``,
+            arguments divided by commas and outputs behind an arrow: ``b h w t c, b h w -> b h w c``. Names other than
+            b, c and t are the grid's; where that is wrong, a bar: ``b v h w c | h w``. Call with ``grid=(n, m)`` where
+            several axes share one.
             Default: what fits the example. Or ``points``: ``resolution`` is the number of points in a cloud of
             training, and the result an :class:`quadnorm.adapt.ExtendedPoints`. On any other cloud, sums are taken over
             a subset of that size, and every point is a query, in chunks of constant memory.
@@ -120,6 +123,8 @@ def extend(
     calls = f"{replayed} call{'s' * (replayed != 1)} replayed, {carried} carried"
     report.title = f"extended from {grid_text(sizes, names)}: {calls}"
     report.notes.append(f"compared with the native run on {probe.source}: equal to {gap:.1e} at its nodes")
+    if probe.guessed:
+        report.notes.append(probe.layout_note)
     extended.extend_report = report
     return extended
 

@@ -1,9 +1,17 @@
 """The fields among a model's arguments: which of their axes are the grid's, the same fields on another grid, and random
-ones where no example is given."""
+ones where no example is given.
+
+A layout is a word or a sentence. Words: ``first`` (B, C, *spatial), ``last`` (B, *spatial, C), ``tokens`` (B, N, C)
+with the samples of the grid in a row. Sentences name axes as einops does: ``b t c h w``, ``b (h w) c``; a comma between
+arguments, an arrow before outputs: ``b h w t c, b h w -> b h w c``. Names other than b, c and t are the grid's axes, in
+their order; if others are not, the grid's are named behind a bar: ``b v h w c | h w``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -16,86 +24,242 @@ from quadnorm.carry.grids import carry
 from quadnorm.measures.base import Shape
 
 LAYOUTS = ("first", "last", "tokens")
+NOT_SPACE = {"b", "batch", "c", "channel", "channels", "t", "time"}
 Dims = tuple[int, ...]
 
 
-def check_layout(layout: str, d: int) -> None:
-    """Raise for a layout that is unknown, or does not say what samples on d axes are."""
-    if layout not in LAYOUTS:
-        raise ValueError(unknown("layout", layout, (*LAYOUTS, "points")))
-    if layout == "tokens" and d == 1:
-        raise ValueError(
-            'layout="tokens" with one axis may be a row of a grid or a cloud of points; pass layout="last" for a row, '
-            'whose neighbours lie beside each other, or layout="points" for a cloud (extend, anchor)'
-        )
+@dataclass(frozen=True)
+class Pattern:
+    """The axes of a tensor by name. An axis of several names is their product, in row-major order.
+
+    >>> pattern = Pattern((("b",), ("h", "w"), ("c",)), ("h", "w"))
+    >>> y, dims = pattern.opened(torch.zeros(2, 12, 5), (3, 4))
+    >>> tuple(y.shape), dims, tuple(pattern.closed(y).shape)
+    ((2, 3, 4, 5), (1, 2), (2, 12, 5))
+    """
+
+    axes: tuple[tuple[str, ...], ...]
+    space: tuple[str, ...]  # the grid's axes, in its order
+
+    @property
+    def is_field(self) -> bool:
+        """Whether all of the grid's axes are among the names."""
+        return set(self.space) <= {name for axis in self.axes for name in axis}
+
+    @property
+    def in_a_row(self) -> bool:
+        """Whether some of the grid's axes share one axis of the tensor, whose length does not say what grid it is."""
+        return any(len(axis) > 1 and set(axis) & set(self.space) for axis in self.axes)
+
+    def grid(self, x: Tensor) -> Shape | None:
+        """The grid of a field whose axes say it."""
+        if x.ndim != len(self.axes) or not self.is_field or self.in_a_row:
+            return None
+        return tuple(x.shape[self.axes.index((name,))] for name in self.space)
+
+    def opened(self, x: Tensor, grid: Shape) -> tuple[Tensor, Dims] | None:
+        """A field on the grid with one axis for each name, and which of them are the grid's; None for other tensors."""
+        if x.ndim != len(self.axes) or not self.is_field:
+            return None
+        known = dict(zip(self.space, grid, strict=True))
+        sizes: list[int] = []
+        for axis, n in zip(self.axes, x.shape, strict=True):
+            samples = prod(known[name] for name in axis if name in known)
+            others = sum(name not in known for name in axis)
+            if (n % samples if samples else n) or (not others and n != samples) or others > 1:
+                return None
+            sizes += [known[name] if name in known else n // max(samples, 1) for name in axis]
+        names = [name for axis in self.axes for name in axis]
+        y = x if len(names) == x.ndim else x.reshape(sizes)
+        return y, tuple(names.index(name) for name in self.space)
+
+    def closed(self, y: Tensor) -> Tensor:
+        """A tensor with one axis for each name, as its pattern has them."""
+        if len(self.axes) == y.ndim:
+            return y
+        sizes = iter(y.shape)
+        return y.reshape([prod(next(sizes) for _ in axis) for axis in self.axes])
+
+    def __str__(self) -> str:
+        return " ".join(axis[0] if len(axis) == 1 else f"({' '.join(axis)})" for axis in self.axes)
 
 
-def spatial_dims(x: Tensor, d: int, layout: str) -> tuple[int, ...] | None:
-    """The spatial axes of a field (B, C, *spatial), (B, *spatial, C) or (B, N, C) with d grid axes; None for other
-    tensors."""
+@dataclass(frozen=True)
+class Patterns:
+    """A layout, taken apart: the patterns of inputs and of outputs.
+
+    ``ordered``: the k-th is that of the k-th tensor, if there are as many; else each tensor takes the first that fits.
+    """
+
+    inputs: tuple[Pattern, ...]
+    outputs: tuple[Pattern, ...]
+    ordered: bool
+
+    def of(self, count: int, outputs: bool) -> Iterator[tuple[Pattern, ...]]:
+        """The patterns to try for each of ``count`` tensors."""
+        patterns = self.outputs if outputs else self.inputs
+        if self.ordered and len(patterns) == count:
+            return iter([(p,) for p in patterns])
+        return iter([patterns] * count)
+
+
+@lru_cache(maxsize=256)
+def patterns_of(layout: str, d: int) -> Patterns:
+    """The patterns of a layout on a grid of d axes; an error that says what is wrong with it.
+
+    >>> print(*patterns_of("b t h w c, b h w -> b h w c", 2).inputs, sep="; ")
+    b t h w c; b h w
+    """
+    space = tuple(f"s{k}" for k in range(d))
+    single = tuple((name,) for name in space)
+    b, c = ("b",), ("c",)
     if layout == "tokens":
-        return (1,) if x.ndim == 3 else None
-    if x.ndim != d + 2:
-        return None
-    return tuple(range(2, d + 2)) if layout == "first" else tuple(range(1, d + 1))
+        if d == 1:
+            raise ValueError(
+                'layout="tokens" with one axis may be a row of a grid or a cloud of points; pass layout="last" for a '
+                'row, whose neighbours lie beside each other, or layout="points" for a cloud (extend, anchor)'
+            )
+        rows = (Pattern((b, space, c), space),)
+        return Patterns(rows, rows, ordered=False)
+    if layout in LAYOUTS:
+        main = Pattern((b, c, *single) if layout == "first" else (b, *single, c), space)
+        bare = (Pattern((b, *single), space), Pattern(single, space)) if d > 1 else ()  # without channels, or for all
+        return Patterns((main, *bare), (main, *bare), ordered=False)
+    if len(layout.split()) < 2:
+        raise ValueError(unknown("layout", layout, (*LAYOUTS, "points")) + "; or name the axes, as in 'b t c h w'")
+    return _sentence(layout, d)
+
+
+def _sentence(layout: str, d: int) -> Patterns:
+    body, _, named = layout.partition("|")
+    left, _, right = body.partition("->")
+    given, returned = ([_axes(part, layout) for part in side.split(",")] for side in (left, right or left))
+    names = tuple(dict.fromkeys(name for part in (*given, *returned) for axis in part for name in axis))
+    space = tuple(named.split()) or tuple(name for name in names if name not in NOT_SPACE)
+    if len(space) != d or not set(space) <= set(names):
+        raise ValueError(
+            f"layout {layout!r} has the grid's axes {', '.join(space) or 'nowhere'}, but the grid has {d}; names other "
+            f"than b, c and t are the grid's, or those behind a bar: '{body.strip()} | h w'"
+        )
+    patterns = [tuple(Pattern(part, space) for part in side) for side in (given, returned)]
+    if not any(p.is_field for p in patterns[0]):
+        raise ValueError(f"layout {layout!r} has no argument with all of the grid's axes {', '.join(space)}")
+    return Patterns(patterns[0], patterns[1], ordered=True)
+
+
+def _axes(part: str, layout: str) -> tuple[tuple[str, ...], ...]:
+    axes: list[tuple[str, ...]] = []
+    inside: list[str] | None = None
+    for word in part.replace("(", " ( ").replace(")", " ) ").split():
+        if word in "()":
+            if (word == "(") != (inside is None) or inside == []:
+                raise ValueError(f"layout {layout!r} has brackets that do not match, or nothing in them")
+            if inside is not None:
+                axes.append(tuple(inside))
+            inside = [] if inside is None else None
+        elif not word.isidentifier():
+            raise ValueError(f"layout {layout!r} has {word!r}, which is no name of an axis")
+        elif inside is None:
+            axes.append((word,))
+        else:
+            inside.append(word)
+    names = [name for axis in axes for name in axis]
+    if inside is not None or len(set(names)) < len(names):
+        raise ValueError(f"layout {layout!r} has an open bracket, or a name twice in {part.strip()!r}")
+    return tuple(axes)
+
+
+def needs_grid(layout: str, d: int) -> bool:
+    """Whether inputs do not say what grid they are on, because samples come in a row."""
+    return all(p.in_a_row for p in patterns_of(layout, d).inputs if p.is_field)
+
+
+def layout_text(layout: str, d: int) -> str:
+    """A layout in the names of axes, for reports.
+
+    >>> layout_text("last", 2), layout_text("b t c h w", 2)
+    ('last, (B, *spatial, C)', 'b t c h w')
+    """
+    shapes = {"first": "(B, C, *spatial)", "last": "(B, *spatial, C)", "tokens": "(B, N, C)"}
+    return f"{layout}, {shapes[layout]}" if layout in shapes else layout
 
 
 def grid_of_inputs(args: Any, kwargs: Any, d: int, layout: str, grid: Shape | None) -> Shape:
     """The grid of the first field among the arguments; where samples come in a row, ``grid`` must say it."""
-    for x in tensors((args, kwargs)):
-        dims = spatial_dims(x, d, layout)
-        if dims is None:
-            continue
-        if layout != "tokens":
-            shape = tuple(x.shape[k] for k in dims)
+    patterns, given = patterns_of(layout, d), tensors((args, kwargs))
+    tried = list(zip(given, patterns.of(len(given), outputs=False), strict=True))
+    if not patterns.ordered:  # a field without channels is too easily taken for something else
+        tried = [(x, each[:1]) for x, each in tried]
+    for x, each in tried:
+        shape = next((s for s in (p.grid(x) for p in each) if s is not None), None)
+        if shape is not None:
             if grid is not None and shape != grid:
                 raise ValueError(f"the input has the grid {shape}, but grid={grid} was given")
             return shape
-        if grid is None and d == 1:
-            return (x.shape[1],)
-        if grid is None:
-            raise ValueError(f"{x.shape[1]} samples in a row do not say which grid they make; pass grid=(n, m)")
-        if prod(grid) != x.shape[1]:
-            raise ValueError(f"grid={grid} has {prod(grid)} samples, but the input has {x.shape[1]}")
-        return grid
-    wanted = {"first": "(B, C, *spatial)", "last": "(B, *spatial, C)", "tokens": "(B, N, C)"}[layout]
-    shapes = ", ".join(str(tuple(t.shape)) for t in tensors((args, kwargs))) or "no tensor"
+    rows = [x for x, each in tried for p in each if p.in_a_row and p.is_field and x.ndim == len(p.axes)]
+    if rows and grid is None:
+        n = rows[0].shape[1] if rows[0].ndim > 1 else len(rows[0])
+        raise ValueError(f"{n} samples in a row do not say which grid they make; pass grid=(n, m)")
+    if rows and grid is not None:
+        if any(p.opened(x, grid) is not None for x, each in tried for p in each):
+            return grid
+        raise ValueError(
+            f"grid={grid} has {prod(grid)} samples, but the input has {rows[0].shape[1]}, shape {tuple(rows[0].shape)}"
+        )
+    shapes = ", ".join(str(tuple(t.shape)) for t in given) or "no tensor"
     raise ValueError(
-        f"expected an input {wanted} with {d} spatial axes, got {shapes}; layout= says where the channels are: "
-        f"{', '.join(LAYOUTS)}"
+        f"expected an input {layout_text(layout, d)} with {d} spatial axes, got {shapes}; layout= says where the "
+        f"channels are: {', '.join(LAYOUTS)}, or the names of the axes, as in 'b t c h w'"
     )
 
 
-def map_fields(value: Any, grid: Shape, layout: str, change: Callable[[Tensor, Dims], Tensor]) -> Any:
+def map_fields(
+    value: Any, grid: Shape, layout: str, change: Callable[[Tensor, Dims], Tensor], outputs: bool = False
+) -> Any:
     """The nested value with ``change(x, dims)`` in place of every field x on the grid, whose axes are ``dims``.
 
-    Samples in a row are given, and taken back, as a grid.
+    Samples in a row are given, and taken back, as a grid. ``outputs``: the value is what the model returned.
     """
-    d = len(grid)
+    patterns = patterns_of(layout, len(grid)).of(len(tensors(value)), outputs)
 
     def change_field(x: Tensor) -> Tensor:
-        dims = spatial_dims(x, d, layout)
-        if dims is None and d > 1 and layout != "tokens" and x.ndim in (d, d + 1) and tuple(x.shape[-d:]) == grid:
-            return change(x, tuple(range(x.ndim - d, x.ndim)))  # one field for all, or without channels
-        if dims is None:
-            return x
-        if layout == "tokens":
-            if x.shape[1] != prod(grid):
-                return x
-            return change(torch.unflatten(x, 1, grid), tuple(range(1, d + 1))).flatten(1, d)
-        return change(x, dims) if tuple(x.shape[k] for k in dims) == grid else x
+        for pattern in next(patterns):
+            field = pattern.opened(x, grid)
+            if field is not None:
+                return pattern.closed(change(*field))
+        return x
 
     return mapped(change_field, value)
 
 
-def regridded(value: Any, old: Shape, new: Shape, placements: tuple[str, ...], layout: str, method: str) -> Any:
+def has_field(value: Any, grid: Shape, layout: str) -> bool:
+    """Whether a tensor among the arguments is a field on the grid."""
+    found = []
+
+    def look(x: Tensor, dims: Dims) -> Tensor:
+        found.append(dims)
+        return x
+
+    map_fields(value, grid, layout, look)
+    return bool(found)
+
+
+def regridded(
+    value: Any,
+    old: Shape,
+    new: Shape,
+    placements: tuple[str, ...],
+    layout: str,
+    method: str,
+    outputs: bool = False,
+) -> Any:
     """Every field on the grid ``old`` among the arguments, on the grid ``new``; everything else as it is."""
     last = tuple(range(-len(old), 0))
 
     def change(x: Tensor, dims: Dims) -> Tensor:
         return carry(x.movedim(dims, last), new, placements, method).movedim(last, dims)
 
-    return map_fields(value, old, layout, change)
+    return map_fields(value, old, layout, change, outputs)
 
 
 def guess_examples(model: nn.Module, resolution: Shape) -> Iterator[tuple[Tensor, str]]:

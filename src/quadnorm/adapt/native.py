@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
 from quadnorm.adapt.clouds.native import AtNativePoints
-from quadnorm.adapt.layouts import check_layout, grid_of_inputs, regridded
+from quadnorm.adapt.layouts import grid_of_inputs, layout_text, patterns_of, regridded
 from quadnorm.adapt.models import model_grid
 from quadnorm.adapt.probes import layout_of_model
-from quadnorm.adapt.trees import mapped
-from quadnorm.adapt.watch import trial_output
+from quadnorm.adapt.trees import mapped, tensors
+from quadnorm.adapt.watch import first_line, trial_output
 from quadnorm.carry.grids import carry
 from quadnorm.carry.lines import METHODS
 from quadnorm.measures.base import Shape
@@ -53,11 +53,11 @@ def at_native(
         coordinates: on meshes, the name of the model's argument for coordinates, or the number of their first channel
             if they are channels of its input. Default: an argument of a usual name (``pos``, ``coordinates``, …), or
             one with as many channels as the points have dimensions.
-        layout: where the channels of fields are, ``first`` (B, C, \*spatial), ``last`` or ``tokens``, as for
-            :func:`quadnorm.extend`. Default: what the model accepts when it is tried with random numbers; ``first`` if
-            that does not tell. Outputs may be dicts, tuples and dataclasses of fields. A tensor on a finer or coarser
-            grid than the training grid comes back on the grid that the model itself would give it; one whose size is
-            the same for all inputs is no field and comes back as it is.
+        layout: which axes of fields are space, as for :func:`quadnorm.extend`. Default: what the model accepts when it
+            is tried with random numbers, or at its first call; ``repr`` shows it. Outputs may be dicts, tuples and
+            dataclasses of fields. A tensor on a finer or coarser grid than the training grid comes back on the grid
+            that the model itself would give it; one whose size is the same for all inputs is no field and comes back
+            as it is.
         restrict, interpolate: ``cubic``, ``linear`` or ``nearest``, for R and P. A piecewise constant input should
             be restricted by ``nearest``.
 
@@ -91,10 +91,11 @@ class AtNative(nn.Module):
         placements: tuple[str, ...],
         restrict: str = "cubic",
         interpolate: str = "cubic",
-        layout: str = "first",
+        layout: str | None = "first",
     ) -> None:
         super().__init__()
-        check_layout(layout, len(resolution))
+        if layout is not None:
+            patterns_of(layout, len(resolution))
         for method in (restrict, interpolate):
             if method not in METHODS:
                 raise ValueError(unknown("way to interpolate", method, METHODS))
@@ -103,30 +104,54 @@ class AtNative(nn.Module):
         self.restrict, self.interpolate, self.layout = restrict, interpolate, layout
         self._outputs: dict[tuple[Shape, Shape], Shape | None] = {}
 
-    def forward(self, x: Tensor, *args: Any, grid: Shape | None = None, **options: Any) -> Any:
-        """(B, C, *spatial) → (B, C', *spatial), or as ``layout`` says; further arguments go to the model, fields among
-        them on its grid. ``grid`` is needed for tokens on two or more axes."""
-        plain = isinstance(x, Tensor) and self.layout == "first" and not args and not options
-        given = (x, *args), options
-        if not plain:
-            shape = grid_of_inputs((x,), {}, len(self.resolution), self.layout, grid)
-            x, args, options = self._regridded((x, args, options), shape, self.resolution, self.restrict)
+    def forward(self, *args: Any, grid: Shape | None = None, **options: Any) -> Any:
+        """(B, C, *spatial) → (B, C', *spatial), or as ``layout`` says; all arguments go to the model, fields among
+        them on its grid. ``grid`` is needed for samples in a row."""
+        layout = self._settled_layout((args, options), grid) if self.layout is None else self.layout
+        plain = layout == "first" and len(args) == 1 and isinstance(args[0], Tensor) and not options
+        if plain:
+            shape = spatial_shape(args[0], len(self.resolution))
+            y = self._run((carry(args[0], self.resolution, self.placements, self.restrict),), {}, shape)
         else:
-            shape = spatial_shape(x, len(self.resolution))
-            x = carry(x, self.resolution, self.placements, self.restrict)
-        try:
-            y = self.model(x, *args, **options)
-        except (RuntimeError, ValueError) as error:
-            if self.layout == "first":
-                error.add_note(
-                    f"at_native took the input for (B, C, *spatial) on the grid {shape} and gave the model "
-                    f"{tuple(x.shape)}; if the model takes (B, *spatial, C), pass layout='last'"
-                )
-            raise
-        if isinstance(y, Tensor) and self.layout == "first":
-            new = self._grid_of_output(tuple(y.shape[2:]), shape, given)
+            shape = grid_of_inputs(args, options, len(self.resolution), layout, grid)
+            values, named = self._regridded((args, options), shape, self.resolution, self.restrict)
+            y = self._run(values, named, shape)
+        if isinstance(y, Tensor) and layout == "first":
+            new = self._grid_of_output(tuple(y.shape[2:]), shape, (args, options))
             return y if new is None else carry(y, new, self.placements, self.interpolate)
-        return self._regridded(y, self.resolution, shape, self.interpolate)
+        return self._regridded(y, self.resolution, shape, self.interpolate, outputs=True)
+
+    def _run(self, args: Any, options: Any, shape: Shape) -> Any:
+        """The model on its training grid; an error of its own says what the input was taken for."""
+        try:
+            return self.model(*args, **options)
+        except (RuntimeError, ValueError) as error:
+            shapes = ", ".join(str(tuple(t.shape)) for t in tensors((args, options)))
+            error.add_note(
+                f"at_native took the input for {layout_text(str(self.layout), len(shape))}, on the grid {shape}, and "
+                f"gave the model {shapes}; pass layout='last' for (B, *spatial, C), or name the axes as in 'b t c h w'"
+            )
+            raise
+
+    def _settled_layout(self, given: Any, grid: Shape | None) -> str:
+        """The layout in which the model takes these arguments, tried on the first call where random numbers alone did
+        not tell."""
+        faults = []
+        for layout in ("first", "last"):
+            try:
+                shape = grid_of_inputs(given[0], given[1], len(self.resolution), layout, grid)
+                native = regridded(given, shape, self.resolution, self.placements, layout, self.restrict)
+                trial_output(self.model, native)
+            except Exception as error:  # the model's own, of any kind
+                faults.append(f"as {layout_text(layout, len(self.resolution))}: {first_line(error)}")
+                continue
+            self.layout = layout
+            return layout
+        shapes = ", ".join(str(tuple(t.shape)) for t in tensors(given)) or "no tensor"
+        raise ValueError(
+            f"the layout of the inputs {shapes} could not be guessed ({'; '.join(faults)}); pass layout=, 'first', "
+            "'last' or named axes as in 'b t c h w'"
+        )
 
     def _grid_of_output(self, size: Shape, shape: Shape, arguments: Any) -> Shape | None:
         """The grid of an output that has ``size`` samples on the training grid, for inputs on the grid ``shape``.
@@ -147,12 +172,16 @@ class AtNative(nn.Module):
             self._outputs[size, shape] = None if own == size or len(own) != len(shape) else own
         return self._outputs[size, shape]
 
-    def _regridded(self, value: Any, old: Shape, new: Shape, method: str) -> Any:
-        return regridded(value, old, new, self.placements, self.layout, method)
+    def _regridded(self, value: Any, old: Shape, new: Shape, method: str, outputs: bool = False) -> Any:
+        assert self.layout is not None
+        return regridded(value, old, new, self.placements, self.layout, method, outputs)
 
     def extra_repr(self) -> str:
         """The grid and the ways."""
-        return f"resolution={self.resolution}, placement={self.placements}, restrict={self.restrict!r}"
+        layout = self.layout or "seen at the first call"
+        return (
+            f"resolution={self.resolution}, placement={self.placements}, layout={layout!r}, restrict={self.restrict!r}"
+        )
 
 
 def spatial_shape(x: Tensor, d: int) -> Shape:

@@ -128,11 +128,12 @@ def arranged(value: Any, old: Shape, nodes: PointNodes, layout: str, values: Ten
     given = [] if values is None else [values]
 
     def change(x: Tensor, dims: Dims) -> Tensor:
+        last = tuple(range(-len(dims), 0))
         if given:
-            y = _filled_up(given.pop(), x, dims, count, len(nodes.points))
+            y = _filled_up(given.pop(), x, dims, count, len(nodes.points)).movedim(dims[0], -1)
         else:
-            y = values_at_points(x, list(dims), rows)
-        return torch.unflatten(y, dims[0], nodes.shape)
+            y = values_at_points(x.movedim(dims, last), [x.ndim + k for k in last], rows)
+        return torch.unflatten(y, -1, nodes.shape).movedim(last, dims)
 
     result = map_fields(value, old, layout, change)
     if given:

@@ -13,10 +13,21 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm.adapt.forms import refined_grid
-from quadnorm.adapt.layouts import LAYOUTS, check_layout, guess_examples, regridded, spatial_dims
+from quadnorm.adapt.layouts import (
+    LAYOUTS,
+    Dims,
+    guess_examples,
+    has_field,
+    layout_text,
+    map_fields,
+    needs_grid,
+    patterns_of,
+    regridded,
+)
 from quadnorm.adapt.report import size_text
-from quadnorm.adapt.trees import Arguments, as_arguments, mapped, tensors
+from quadnorm.adapt.trees import Arguments, as_arguments, tensors
 from quadnorm.adapt.watch import trial_output
+from quadnorm.carry.grids import carry
 from quadnorm.measures import rule
 from quadnorm.measures.base import Shape
 
@@ -30,6 +41,14 @@ class Probe:
     resolution: Shape
     placements: tuple[str, ...]
     source: str
+    guessed: bool = False  # whether the layout is a guess
+
+    @property
+    def layout_note(self) -> str:
+        """What was taken for the layout, for reports."""
+        shape = next((tuple(t.shape) for t in tensors(self.arguments)), ())
+        how = "guessed" if self.guessed else "as said"
+        return f"layout: {layout_text(self.layout, len(self.resolution))}, {how}; the first input has shape {shape}"
 
     @property
     def finer(self) -> Shape:
@@ -38,7 +57,7 @@ class Probe:
 
     def grid_option(self, shape: Shape) -> dict[str, Any]:
         """``{"grid": shape}`` where samples come in a row, which do not say what grid they make."""
-        return {"grid": shape} if self.layout == "tokens" else {}
+        return {"grid": shape} if needs_grid(self.layout, len(shape)) else {}
 
     def at(self, shape: Shape) -> Arguments:
         """The same arguments, every field carried to another grid."""
@@ -47,22 +66,19 @@ class Probe:
 
     def smooth(self, shape: Shape) -> Arguments:
         """Smooth fields, the same functions on every grid, in place of the fields; their scale is the fields'."""
-        d, seeds = len(shape), count()
+        seeds = count()
 
-        def smooth_like(x: Tensor) -> Tensor:
-            dims = spatial_dims(x, d, self.layout)
-            if dims is None or not x.is_floating_point() or not _on_grid(x, dims, self.resolution, self.layout):
-                return x
+        def smooth_like(x: Tensor, dims: Dims) -> Tensor:
             last = tuple(range(-len(dims), 0))
             lead = x.movedim(dims, last).shape[: x.ndim - len(dims)]
+            if not x.is_floating_point():  # labels and masks: the nearest sample's
+                return carry(x.movedim(dims, last), shape, self.placements).movedim(last, dims)
             fields = [smooth_field(shape, self.placements, next(seeds)) for _ in range(prod(lead))]
             y = torch.stack(fields).reshape(*lead, *shape).to(x.device, torch.float64)
             scale, centre = x.double().std().nan_to_num(1.0).clamp_min(1e-6), x.double().mean()
-            y = (centre + scale * y).to(x.dtype)
-            y = y.flatten(-d) if self.layout == "tokens" else y
-            return y.movedim(last, dims)
+            return (centre + scale * y).to(x.dtype).movedim(last, dims)
 
-        arguments: Arguments = mapped(smooth_like, self.arguments)
+        arguments: Arguments = map_fields(self.arguments, self.resolution, self.layout, smooth_like)
         return arguments
 
 
@@ -94,53 +110,37 @@ def make_probe(
 ) -> Probe:
     """The probe for a model: ``example``, or random numbers that ``works`` accepts. Refuses where neither serves."""
     if layout is not None:
-        check_layout(layout, len(resolution))
+        patterns_of(layout, len(resolution))
+    guessed = layout is None
     if example is not None:
-        arguments = as_arguments(example)
-        return Probe(
-            arguments,
-            _layout_of_example(arguments, example, resolution, layout),
-            resolution,
-            placements,
-            f"the example at {size_text(resolution)}",
-        )
-    arguments, layout = _guessed(model, resolution, layout, works)
-    return Probe(arguments, layout, resolution, placements, f"random input at {size_text(resolution)}")
+        arguments, source = as_arguments(example), f"the example at {size_text(resolution)}"
+        layout = _layout_of_example(arguments, example, resolution, layout)
+    else:
+        arguments, layout = _guessed(model, resolution, layout, works)
+        source = f"random input at {size_text(resolution)}"
+    return Probe(arguments, layout, resolution, placements, source, guessed)
 
 
-def layout_of_model(model: nn.Module, resolution: Shape, placements: tuple[str, ...]) -> str:
-    """``first`` or ``last``, whichever the model accepts when it is tried with random numbers; ``first`` if neither."""
+def layout_of_model(model: nn.Module, resolution: Shape, placements: tuple[str, ...]) -> str | None:
+    """``first`` or ``last``, whichever the model accepts when it is tried with random numbers; None if neither."""
     try:
         return make_probe(model, resolution, placements, None, None, partial(trial_output, model)).layout
     except ValueError:
-        return "first"
+        return None
 
 
 def _layout_of_example(arguments: Arguments, example: Any, resolution: Shape, layout: str | None) -> str:
     """The given layout, or the first in which a field among the arguments is on the training grid."""
-    for candidate in LAYOUTS if layout is None else (layout,):
-        if _has_field(arguments, resolution, candidate):
+    words = LAYOUTS if len(resolution) > 1 else LAYOUTS[:2]
+    for candidate in words if layout is None else (layout,):
+        if has_field(arguments, resolution, candidate):
             return candidate
     shapes = ", ".join(str(tuple(t.shape)) for t in tensors(arguments)) or repr(example)
     raise ValueError(
         f"the example must be an input at the training resolution {size_text(resolution)}, got shapes {shapes}; "
-        f"check the resolution, and that there are as many axes as in (B, C, *spatial), (B, *spatial, C) or "
-        f"(B, N, C)"
+        f"check the resolution, and that there are as many axes as in "
+        + (layout or "(B, C, *spatial), (B, *spatial, C) or (B, N, C); for others name them, as in layout='b t c h w'")
     )
-
-
-def _has_field(arguments: Arguments, resolution: Shape, layout: str) -> bool:
-    for x in tensors(arguments):
-        dims = spatial_dims(x, len(resolution), layout)
-        if dims is not None and _on_grid(x, dims, resolution, layout):
-            return True
-    return False
-
-
-def _on_grid(x: Tensor, dims: tuple[int, ...], resolution: Shape, layout: str) -> bool:
-    """Whether the axes ``dims`` of x have the grid's samples."""
-    wanted = (prod(resolution),) if layout == "tokens" else resolution
-    return tuple(x.shape[k] for k in dims) == wanted
 
 
 def _guessed(
@@ -150,9 +150,10 @@ def _guessed(
     error: Exception | None = None
     for guess, guessed_layout in guess_examples(model, resolution):
         x, own_layout = guess, guessed_layout
-        if layout == "tokens":
-            own_layout = "tokens"
-            x = guess.reshape(1, -1, prod(resolution)).transpose(1, 2) if guessed_layout == "first" else guess
+        if layout not in (None, "first", "last"):
+            if guessed_layout == "last":
+                continue
+            own_layout, x = layout, _laid_out(guess, layout)
         if layout not in (None, own_layout):
             continue
         try:
@@ -166,3 +167,14 @@ def _guessed(
         f"the model must be seen at work, and no input could be guessed{why}; pass example=, an input at "
         f"{size_text(resolution)}: a tensor, a tuple of arguments or a dict of keyword arguments"
     )
+
+
+def _laid_out(x: Tensor, layout: str) -> Tensor:
+    """Random numbers with the channels and the grid of x (1, C, *spatial), as the first input of a layout; axes other
+    than c and the grid's have a length of 1."""
+    pattern = patterns_of(layout, x.ndim - 2).inputs[0]
+    sizes = dict(zip(pattern.space, x.shape[2:], strict=True)) | {"c": x.shape[1]}
+    sizes |= dict.fromkeys(("channel", "channels"), x.shape[1])
+    random = torch.Generator("cpu").manual_seed(0)
+    names = [name for axis in pattern.axes for name in axis]
+    return pattern.closed(torch.randn([sizes.get(n, 1) for n in names], generator=random, device="cpu")).to(x)

@@ -37,8 +37,11 @@ class ExtendedOnShards(Extended):
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, *args: Any, grid: Shape | None = None, **kwargs: Any) -> Any:
         """The model's arguments, of which fields are this rank's part."""
-        if self.layout == "tokens":
-            raise ValueError("samples in a row cannot be split over ranks: extend the model with fields on a grid")
+        if self.layout not in ("first", "last"):
+            raise ValueError(
+                f"fields of layout {self.layout!r} cannot be split over ranks: extend the model with fields "
+                "(B, C, *spatial) or (B, *spatial, C)"
+            )
         local = grid_of_inputs(args, kwargs, len(self.resolution), self.layout, grid)
         part = self._split.resolve(local)
         native = self._restricted((args, kwargs), part)

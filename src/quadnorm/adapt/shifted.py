@@ -287,7 +287,7 @@ class _Interlaced:
             fields.append(x.movedim(dims, last))
             return x
 
-        map_fields(y, self.native, self.layout, collect)
+        map_fields(y, self.native, self.layout, collect, outputs=True)
         return fields
 
     @staticmethod
@@ -312,7 +312,7 @@ class _Interlaced:
             y = y if self.shape == shape else carry(y, shape, placements)
             return y.movedim(last, dims)
 
-        return map_fields(self.first, self.native, self.layout, put)
+        return map_fields(self.first, self.native, self.layout, put, outputs=True)
 
 
 def shifted_runs(
@@ -383,11 +383,11 @@ def commutes_with_rolls(model: nn.Module, probe: Probe, axis: int) -> bool:
             return x
         return x + x.std().nan_to_num(1.0) * torch.randn(x.shape, generator=random, device="cpu").to(x)
 
-    def rolled(value: Any) -> Any:
-        return map_fields(value, probe.resolution, probe.layout, lambda x, dims: x.roll(1, dims[axis]))
+    def rolled(value: Any, outputs: bool = False) -> Any:
+        return map_fields(value, probe.resolution, probe.layout, lambda x, dims: x.roll(1, dims[axis]), outputs)
 
     given = map_fields(probe.arguments, probe.resolution, probe.layout, rough)
-    return relative_gap(trial_output(model, rolled(given)), rolled(trial_output(model, given))) <= 1
+    return relative_gap(trial_output(model, rolled(given)), rolled(trial_output(model, given), outputs=True)) <= 1
 
 
 def relative_gap(y: Any, expected: Any) -> float:
@@ -419,7 +419,7 @@ def _fault(shifted: ShiftedRuns, probe: Probe) -> str:
     def at_nodes(x: Tensor, dims: Dims) -> Tensor:
         return carry(x.movedim(dims, last), probe.resolution, probe.placements).movedim(last, dims)
 
-    gap = relative_gap(map_fields(fine, shape, probe.layout, at_nodes), native)
+    gap = relative_gap(map_fields(fine, shape, probe.layout, at_nodes, outputs=True), native)
     return "" if gap <= 1 else f"shifted runs differ from the native run at its nodes, on {probe.source}"
 
 

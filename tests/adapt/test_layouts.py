@@ -227,3 +227,46 @@ def test_a_layout_is_seen_at_the_first_call():
 def test_bad_layouts(layout, message):
     with pytest.raises(ValueError, match=message):
         qn.at_native(nn.Identity(), (9, 9), layout=layout)
+
+
+def test_samples_in_a_row_behind_the_channels_are_guessed():
+    model = nn.Sequential(nn.Conv1d(3, 4, 1), nn.GroupNorm(1, 4), nn.Tanh(), nn.Conv1d(4, 1, 1))
+    x = torch.randn(1, 3, 17 * 17)
+    coarse = x.unflatten(-1, (17, 17))[..., ::2, ::2].flatten(2)
+    extended = qn.extend(model, (9, 9), example=coarse)
+    assert extended.layout == "b c (s0 s1)"
+    y = extended(x, grid=(17, 17)).unflatten(-1, (17, 17))[..., ::2, ::2].flatten(2)
+    torch.testing.assert_close(y, model(coarse), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("lead", [(), (2,)])
+def test_fields_without_channels_or_batch(lead):
+    class Bare(nn.Module):
+        def forward(self, x):
+            return x / x.mean((-2, -1), keepdim=True)
+
+    coarse = 1 + torch.rand(*lead, 9, 9)
+    fine = carry(coarse, (17, 17))
+    y = qn.extend(Bare(), (9, 9), example=coarse)(fine)
+    torch.testing.assert_close(y[..., ::2, ::2], Bare()(coarse), rtol=1e-5, atol=1e-6)
+
+
+def test_masks_of_tokens_and_of_their_pairs():
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+
+        def forward(self, x, absent, blind):
+            return self.attention(x, x, x, key_padding_mask=absent, attn_mask=blind, need_weights=False)[0]
+
+    torch.manual_seed(0)
+    model = Masked().eval()
+    x, absent = torch.randn(2, 25, 4), torch.rand(2, 25) > 0.8
+    blind = torch.rand(25, 25) > 0.9
+    fine = carry(x.unflatten(1, (5, 5)).movedim(-1, 1), (9, 9)).flatten(2).mT
+    wide = carry(absent.unflatten(1, (5, 5)), (9, 9)).flatten(1)
+    pairs = carry(carry(blind.unflatten(1, (5, 5)), (9, 9)).flatten(1).mT.unflatten(1, (5, 5)), (9, 9)).flatten(1).mT
+    native = qn.at_native(model, (5, 5), layout="tokens")
+    y = native(fine, wide, pairs, grid=(9, 9)).unflatten(1, (9, 9))[:, ::2, ::2].flatten(1, 2)
+    torch.testing.assert_close(y, model(x, absent, blind), rtol=1e-5, atol=1e-6)

@@ -40,6 +40,7 @@ class Pattern:
 
     axes: tuple[tuple[str, ...], ...]
     space: tuple[str, ...]  # the grid's axes, in its order
+    labels: bool = False  # fits tensors of booleans and integers only, such as masks
 
     @property
     def is_field(self) -> bool:
@@ -59,7 +60,7 @@ class Pattern:
 
     def opened(self, x: Tensor, grid: Shape) -> tuple[Tensor, Dims] | None:
         """A field on the grid with one axis for each name, and which of them are the grid's; None for other tensors."""
-        if x.ndim != len(self.axes) or not self.is_field:
+        if x.ndim != len(self.axes) or not self.is_field or (self.labels and x.is_floating_point()):
             return None
         known = dict(zip(self.space, grid, strict=True))
         sizes: list[int] = []
@@ -119,11 +120,12 @@ def patterns_of(layout: str, d: int) -> Patterns:
                 'layout="tokens" with one axis may be a row of a grid or a cloud of points; pass layout="last" for a '
                 'row, whose neighbours lie beside each other, or layout="points" for a cloud (extend, anchor)'
             )
-        rows = (Pattern((b, space, c), space),)
+        rows = (Pattern((b, space, c), space), Pattern((b, space), space, labels=True))
         return Patterns(rows, rows, ordered=False)
     if layout in LAYOUTS:
         main = Pattern((b, c, *single) if layout == "first" else (b, *single, c), space)
-        bare = (Pattern((b, *single), space), Pattern(single, space)) if d > 1 else ()  # without channels, or for all
+        # Without channels, or one for all; with one axis these are too easily taken for something else.
+        bare = tuple(Pattern(axes, space, labels=d == 1) for axes in ((b, *single), single)[: 2 if d > 1 else 1])
         return Patterns((main, *bare), (main, *bare), ordered=False)
     if len(layout.split()) < 2:
         raise ValueError(unknown("layout", layout, (*LAYOUTS, "points")) + "; or name the axes, as in 'b t c h w'")
@@ -169,6 +171,15 @@ def _axes(part: str, layout: str) -> tuple[tuple[str, ...], ...]:
     return tuple(axes)
 
 
+def rows_first(d: int) -> str:
+    """Samples in a row behind the channels, (B, C, N), by name.
+
+    >>> rows_first(2)
+    'b c (s0 s1)'
+    """
+    return f"b c ({' '.join(f's{k}' for k in range(d))})"
+
+
 def needs_grid(layout: str, d: int) -> bool:
     """Whether inputs do not say what grid they are on, because samples come in a row."""
     return all(p.in_a_row for p in patterns_of(layout, d).inputs if p.is_field)
@@ -188,14 +199,16 @@ def grid_of_inputs(args: Any, kwargs: Any, d: int, layout: str, grid: Shape | No
     """The grid of the first field among the arguments; where samples come in a row, ``grid`` must say it."""
     patterns, given = patterns_of(layout, d), tensors((args, kwargs))
     tried = list(zip(given, patterns.of(len(given), outputs=False), strict=True))
-    if not patterns.ordered:  # a field without channels is too easily taken for something else
-        tried = [(x, each[:1]) for x, each in tried]
-    for x, each in tried:
-        shape = next((s for s in (p.grid(x) for p in each) if s is not None), None)
+    # A field without channels is the last thing that a tensor is taken for.
+    plain = [(x, each if patterns.ordered else each[:1]) for x, each in tried]
+    bare = [(x, () if patterns.ordered else each[1:]) for x, each in tried]
+    for x, each in (*plain, *bare):
+        shape = next((s for s in (p.grid(x) for p in each if not p.labels) if s is not None), None)
         if shape is not None:
             if grid is not None and shape != grid:
                 raise ValueError(f"the input has the grid {shape}, but grid={grid} was given")
             return shape
+    tried = plain
     rows = [x for x, each in tried for p in each if p.in_a_row and p.is_field and x.ndim == len(p.axes)]
     if rows and grid is None:
         n = rows[0].shape[1] if rows[0].ndim > 1 else len(rows[0])
@@ -223,7 +236,16 @@ def map_fields(
     patterns = patterns_of(layout, len(grid)).of(len(tensors(value)), outputs)
 
     def change_field(x: Tensor) -> Tensor:
-        for pattern in next(patterns):
+        each = next(patterns)
+        rows = next((p for p in each if p.in_a_row and p.is_field), None)
+        if rows is not None and not x.is_floating_point() and x.shape == (prod(grid), prod(grid)):
+            pairs = Pattern((rows.space, ("other",)), rows.space)  # a mask of pairs of samples
+            for _ in range(2):
+                field = pairs.opened(x, grid)
+                assert field is not None
+                x = pairs.closed(change(*field)).mT
+            return x
+        for pattern in each:
             field = pattern.opened(x, grid)
             if field is not None:
                 return pattern.closed(change(*field))

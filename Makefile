@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 FAULTS_MINUTES ?= 60
 EXTRAS := dev,fast,triton,mesh,bench,data,dist,compat
 
-.PHONY: help env test test-slow test-faults coverage lint format demo results bench docs pictures release-check clean
+.PHONY: help env test test-slow test-faults coverage lint format demo results bench docs house pictures release-check clean
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
 
@@ -54,6 +54,9 @@ docs: $(READY)   ## the pages, the gallery and the reference as a site, in out/d
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html -d out/docs/.doctrees docs out/docs
 	@echo "out/docs/index.html"
+
+house: $(READY)  ## the size of the package and the length of the common journeys, beside their bars
+	$(BIN)/python -m tests.house.measure
 
 pictures: $(READY)  ## the pictures of the front page and the README, from out/demo if make demo has run
 	$(BIN)/python docs/pictures/draw.py $(wildcard out/demo)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from quadnorm.adapt.auditing.audit import audit
     from quadnorm.adapt.converting.convert import convert
     from quadnorm.adapt.extend import extend
+    from quadnorm.adapt.transfer import transfer
     from quadnorm.measures import (
         Anchored,
         Blend,
@@ -63,6 +64,7 @@ __all__ = [
     "quad_norm",
     "quad_norm_ragged",
     "register_anchor",
+    "transfer",
     "trapezoidal_weights_nd",
     "voronoi_weights",
 ]

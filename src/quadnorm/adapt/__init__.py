@@ -1,9 +1,9 @@
 """Trained models on other grids: find what depends on the resolution, fix it without training, or train without it.
 
-There are three ways to run a trained model elsewhere. :func:`anchor` keeps the measure of the training grid in every
-sum, on the new grid's samples. :func:`extend` takes the sums on the training grid, and evaluates the network between
-its nodes. :func:`at_native` runs on the training grid and interpolates the output. :func:`audit` tells which parts of a
-model need that, and which way serves; :func:`convert` swaps norms, to train anew.
+:func:`transfer` is the way to run a trained model on another grid. It is made of three others: :func:`anchor` keeps
+the measure of the training grid in every sum, on the new grid's samples; :func:`extend` takes the sums on the training
+grid and evaluates the network between its nodes; :func:`at_native` runs on the training grid and interpolates the
+output. :func:`audit` tells which parts of a model depend on the grid; :func:`convert` swaps norms, to train anew.
 
 In reading order:
 
@@ -14,7 +14,7 @@ In reading order:
 4. ``operations/``: the table of operations that mix samples, and what anchoring and extension make of each.
 5. ``follow.py``, ``steer.py``: runs on other grids in step with a plan.
 6. ``extend.py`` (``extended.py``, ``points.py``, ``shards.py``), ``anchor.py`` (``anchored.py``, ``anchoring/``,
-   ``drift.py``), ``native.py``: the ways.
+   ``drift.py``), ``native.py``: the ways. ``transfer.py`` (``estimates.py``): how much of each.
 7. ``clouds/``: the ways for models on points. ``shifted.py``: models with stencils and patches on shifted grids.
 8. ``auditing/``: measures what each module and call does to a change of grid. ``converting/``: swaps norms.
 """
@@ -34,6 +34,7 @@ from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.native import AtNative, at_native
 from quadnorm.adapt.report import AnchorReport, Entry
 from quadnorm.adapt.shifted import ShiftedRuns, shifted_runs
+from quadnorm.adapt.transfer import Transferred, TransferReport, transfer
 from quadnorm.adapt.watch import CannotFollowError
 from quadnorm.carry.gridcheck import GridCheck, check_grid
 from quadnorm.carry.grids import carry
@@ -54,6 +55,8 @@ __all__ = [
     "Place",
     "ShiftedRuns",
     "SpatialMean",
+    "TransferReport",
+    "Transferred",
     "anchor",
     "at_native",
     "audit",
@@ -63,4 +66,5 @@ __all__ = [
     "extend",
     "register_anchor",
     "shifted_runs",
+    "transfer",
 ]

@@ -107,17 +107,32 @@ class AtNative(nn.Module):
     def forward(self, *args: Any, grid: Shape | None = None, **options: Any) -> Any:
         """(B, C, *spatial) → (B, C', *spatial), or as ``layout`` says; all arguments go to the model, fields among
         them on its grid. ``grid`` is needed for samples in a row."""
-        layout = self._settled_layout((args, options), grid) if self.layout is None else self.layout
-        plain = layout == "first" and len(args) == 1 and isinstance(args[0], Tensor) and not options
-        if plain:
-            shape = spatial_shape(args[0], len(self.resolution))
-            y = self._run((carry(args[0], self.resolution, self.placements, self.restrict),), {}, shape)
-        else:
-            shape = grid_of_inputs(args, options, len(self.resolution), layout, grid)
-            values, named = self._regridded((args, options), shape, self.resolution, self.restrict)
-            y = self._run(values, named, shape)
-        if isinstance(y, Tensor) and layout == "first":
-            new = self._grid_of_output(tuple(y.shape[2:]), shape, (args, options))
+        shape = self.grid_of(args, options, grid)
+        values, named = self.restricted((args, options), shape)
+        y = self._run(values, named, shape)
+        return self.carried(y, shape, (args, options))
+
+    def grid_of(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Shape | None) -> Shape:
+        """The grid of the inputs."""
+        layout = self._settled_layout((args, kwargs), grid) if self.layout is None else self.layout
+        if self._is_one_field(args, kwargs):
+            return spatial_shape(args[0], len(self.resolution))
+        return grid_of_inputs(args, kwargs, len(self.resolution), layout, grid)
+
+    def restricted(self, arguments: Any, shape: Shape) -> Any:
+        """The arguments with every field on the training grid."""
+        args, kwargs = arguments
+        if self._is_one_field(args, kwargs):  # without comparing sizes, which may be symbolic
+            return (carry(args[0], self.resolution, self.placements, self.restrict),), kwargs
+        return self._regridded(arguments, shape, self.resolution, self.restrict)
+
+    def _is_one_field(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        return len(args) == 1 and isinstance(args[0], Tensor) and self.layout == "first" and not kwargs
+
+    def carried(self, y: Any, shape: Shape, arguments: Any) -> Any:
+        """The model's output on the training grid, on the grid of its inputs; ``arguments`` are those of that grid."""
+        if isinstance(y, Tensor) and self.layout == "first":
+            new = self._grid_of_output(tuple(y.shape[2:]), shape, arguments)
             return y if new is None else carry(y, new, self.placements, self.interpolate)
         return self._regridded(y, self.resolution, shape, self.interpolate, outputs=True)
 

@@ -29,8 +29,8 @@ def rows(text):
 
 
 def test_eval_compares_the_ways(trained, capsys):
-    ways = "as-trained,anchored,extended,native"
-    assert run(["eval", trained, "-r", "9", "17", "--how", ways, "--json"]) == 0, capsys.readouterr().err
+    ways = "as-trained,anchored,extended,native,transferred"
+    assert run(["eval", trained, "-r", "9", "17", "--how", "all", "--json"]) == 0, capsys.readouterr().err
     errors = {(r["way"], r["grid"]): r["relative_l2"] for r in json.loads(capsys.readouterr().out)}
     assert set(errors) == {(way, n) for way in ways.split(",") for n in (9, 17)}
     for way in ways.split(","):  # at the training grid all ways are the model itself
@@ -44,6 +44,7 @@ def test_eval_as_csv_is_eval_as_json(trained, capsys):
     assert run(["eval", trained, "-r", "17", "--csv"]) == 0
     (other,) = rows(capsys.readouterr().out)
     assert {k: str(v) for k, v in one.items()} == other
+    assert one["way"] == "transferred"
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_an_anchored_file_is_evaluated_like_its_run(files, capsys):
     assert run(["anchor", "run", "-r", "8", "-o", "a.safetensors", "--force"]) == 0, capsys.readouterr().err
     capsys.readouterr()
     expected = errors_of("run", capsys, "--how", "all")
-    assert len(expected) == 8
+    assert len(expected) == 10
     assert errors_of("a.safetensors", capsys, "--how", "all") == expected
     assert errors_of("a.safetensors", capsys) == {k: v for k, v in expected.items() if k[0] == "anchored"}
     given = errors_of("a.safetensors", capsys, "--how", "as-trained")

@@ -29,8 +29,8 @@ def evaluate(
     how: Annotated[
         str | None,
         typer.Option(
-            help="Ways to use the model there: as-trained,anchored,extended,native or all; default: as-trained, for a "
-            "file of `quadnorm anchor` anchored."
+            help="Ways to use the model there: transferred,as-trained,anchored,extended,native or all; default: "
+            "transferred, for a file of `quadnorm anchor` anchored, on meshes as-trained."
         ),
     ] = None,
     sampling: Annotated[
@@ -50,15 +50,15 @@ def evaluate(
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
-    """Errors of a trained model at other resolutions: `quadnorm eval run -r 65 129 --how as-trained,extended`."""
-    from quadnorm.cli.commands.ways import chosen_ways
+    """Errors of a trained model at other resolutions: `quadnorm eval run -r 65 129 --how all`."""
+    from quadnorm.cli.commands.ways import WAYS, chosen_ways
     from quadnorm.training import read_config
     from quadnorm.training.ddp import reports
     from quadnorm.training.evaluation import WAYS as SAMPLINGS
 
     if how in SAMPLINGS:  # the older meaning of --how
         sampling, how = how, None
-    ways = None if how is None else chosen_ways("as-trained,anchored,extended,native" if how == "all" else how)
+    ways = None if how is None else chosen_ways(",".join(WAYS) if how == "all" else how)
     settings = [m for m in more or [] if m.startswith("parallel.")]
     grids = [grid(r) for r in [*(resolution or []), *(m for m in more or [] if m not in settings)]]
     options: dict[str, Any] = {
@@ -92,6 +92,8 @@ def _errors(
     from quadnorm.training import evaluate, load_model
     from quadnorm.training.files.saved import is_anchored
 
+    if ways is None and space == 1 and not is_anchored(checkpoint, which) and _on_a_grid(checkpoint, which):
+        ways = ["transferred"]
     if ways is None or ways == ["as-trained"]:
         evaluation = evaluate(checkpoint, grids, which=which, space=space, as_trained=ways is not None, **options)
         way = "anchored" if ways is None and is_anchored(checkpoint, which) else "as-trained"
@@ -103,10 +105,26 @@ def _errors(
     anchored = load_model(checkpoint, which)[0] if is_anchored(checkpoint, which) else None
     errors = errors_by_way(model, config, grids, ways, anchored, **options)
     by_way = {
-        way: [{"grid": e.grid, "mean": e.mean, "plain": e.plain, "weighted": e.weighted} for e in row]
+        way: [
+            {"grid": e.grid, "mean": e.mean, "weighted_mean": e.weighted_mean, "plain": e.plain, "weighted": e.weighted}
+            for e in row
+        ]
         for way, row in errors.items()
     }
-    return dict(errors), {"split": options["split"], "samples": options["how"], "ways": by_way}
+    asked = {"split": options["split"], "how": options["how"], "source": options["source"]}
+    if len(by_way) == 1:
+        ((way, rows),) = by_way.items()
+        return dict(errors), {**asked, "way": way, "errors": rows}
+    return dict(errors), {**asked, "ways": by_way}
+
+
+def _on_a_grid(checkpoint: Path, which: str) -> bool:
+    """Whether a model's samples lie on grids, not on meshes."""
+    from quadnorm.problems.points import POINTS
+    from quadnorm.training import load_model
+    from quadnorm.training.data import problem_of
+
+    return problem_of(load_model(checkpoint, which, as_trained=True)[1]).placement != POINTS
 
 
 def _records(errors: "Mapping[str, Sequence[Errors]]") -> list[dict[str, Any]]:

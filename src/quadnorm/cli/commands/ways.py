@@ -1,4 +1,4 @@
-"""The ways to use a trained model at another grid, side by side: ``quadnorm eval RUN --how anchored,extended``."""
+"""The ways to use a trained model at another grid, side by side: ``quadnorm eval RUN --how all``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from quadnorm._suggest import unknown
 from quadnorm.adapt import CannotFollowError
 from quadnorm.lab.studies.evaluate import predictor
-from quadnorm.lab.studies.study import ANCHORED, EXTENDED, NATIVE
+from quadnorm.lab.studies.study import ANCHORED, EXTENDED, NATIVE, TRANSFERRED
 from quadnorm.problems import Problem
 from quadnorm.problems.points import POINTS
 from quadnorm.training import TrainConfig
@@ -22,8 +22,9 @@ WAYS = {
     "anchored": "every spatial sum with the weights of the training grid carried over",
     "extended": "every spatial sum taken on the training grid, evaluated at the new nodes",
     "native": "run at the training grid, the output interpolated",
+    "transferred": "what serves best: the run at the training grid, and shares of the others' detail",
 }
-_ROUTES = {"anchored": ANCHORED, "extended": EXTENDED, "native": NATIVE}
+_ROUTES = {"anchored": ANCHORED, "extended": EXTENDED, "native": NATIVE, "transferred": TRANSFERRED}
 
 
 def chosen_ways(text: str) -> list[str]:
@@ -36,7 +37,7 @@ def chosen_ways(text: str) -> list[str]:
     for name in names:
         if name not in WAYS:
             raise ValueError(unknown("way to use a model at another grid", name, WAYS))
-    return names or ["as-trained"]
+    return names or ["transferred"]
 
 
 def errors_by_way(
@@ -56,11 +57,13 @@ def errors_by_way(
     if p.placement == POINTS and any(way != "as-trained" for way in ways):
         raise ValueError(f"{p.name} has its samples on meshes; there a model is evaluated as trained")
     wanted = grids or settled(config, p).test_resolutions
+    ready: dict[str, Callable[[Tensor], Tensor]] = {} if anchored is None else {"anchored": anchored}
 
     def at(way: str, n: Grid) -> Errors:
-        ready = anchored if way == "anchored" else None
         try:
-            use = _predict(model, config, p, way, n) if ready is None else ready
+            use = ready[way] if way in ready else _predict(model, config, p, way, n)
+            if way == "transferred":  # one module for all grids
+                ready[way] = use
             return evaluate_model(use, config, [n], **options).grids[0]
         except CannotFollowError as error:
             others = ",".join(other for other in ways if other != way) or "as-trained"

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
-from quadnorm.adapt import anchor, extend
+from quadnorm.adapt import anchor, extend, transfer
 from quadnorm.carry.grids import carry
 from quadnorm.carry.scattered import linear_map
 from quadnorm.lab.studies.study import Way
@@ -40,6 +40,7 @@ class Use:
     shape: tuple[int, ...]
     placement: Placements
     restrict: str = "cubic"  # method that takes inputs to the training grid
+    pairs: Callable[[], tuple[Tensor, Tensor]] | None = None  # validation data at the training grid
 
 
 # Route of a way → function that makes the predictor at the test grid. Its last argument is the way's option.
@@ -47,6 +48,7 @@ ROUTES: dict[str, Callable[[Use, str], Predictor]] = {
     "direct": lambda use, _: use.model,
     "anchored": lambda use, part: anchored_in_part(use.model, use.native, use.placement, part),
     "extended": lambda use, _: extend(use.model, use.native, use.placement, restrict=use.restrict),
+    "transferred": lambda use, _: transfer(use.model, use.native, use.placement, use.pairs() if use.pairs else None),
     "native": lambda use, ends: native_run(use, "periodic" if ends == "fourier" else use.placement),
     "crop-pad": lambda use, _: lambda x: band(use.model(band(x, use.native)), use.shape),
 }
@@ -84,7 +86,14 @@ def predictor(
         raise ValueError(unknown("route", way.route, ROUTES))
     restrict = "nearest" if config.problem.name in JUMPS else "cubic"
     native = problem_of(config).shape(native_grid(config))
-    return ROUTES[way.route](Use(model, native, shape, placement, restrict), way.option)
+    return ROUTES[way.route](Use(model, native, shape, placement, restrict, lambda: held_out(config)), way.option)
+
+
+def held_out(config: TrainConfig) -> tuple[Tensor, Tensor]:
+    """The validation pairs of a run at its training grid."""
+    n = native_grid(config)
+    x, y = samples(config, "val", [n])[n]
+    return x, y
 
 
 def native_run(use: Use, ends: Placements) -> Predictor:

@@ -104,6 +104,7 @@ AS_TRAINED = Way("as-trained", "as trained")
 ANCHORED = Way("anchor-all", "anchored", "anchored", "all")
 EXTENDED = Way("extended", "extended", "extended")
 NATIVE = Way("native", "run at the training grid, interpolated", "native", "cubic")
+TRANSFERRED = Way("transferred", "transferred", "transferred")
 # The ways in which every study with other grids is evaluated.
 TRANSFER = (AS_TRAINED, ANCHORED, EXTENDED, NATIVE)
 

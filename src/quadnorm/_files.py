@@ -23,11 +23,11 @@ MOST_JSON = 2**26  # bytes of a JSON file that are read; records have a thousand
 
 
 class DamagedError(ValueError):
-    """A file whose contents are not what was written; ``path`` names it."""
+    """A file whose contents are not what was written; ``path`` names it, ``reason`` says what is wrong."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path} is damaged: {reason}")
-        self.path = path
+        self.path, self.reason = path, reason
 
 
 def write_atomic(path: Path, data: bytes | str, what: str) -> None:

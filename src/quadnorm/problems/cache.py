@@ -27,7 +27,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from quadnorm._files import set_aside, write_atomic
+from quadnorm._files import MOST_JSON, DamagedError, read_bytes, require_file, set_aside, write_atomic
+from quadnorm._foreign import parsing
 from quadnorm._locks import locked
 from quadnorm.problems.base import Array, Problem, checked_seed
 
@@ -161,10 +162,8 @@ def _read(p: Problem, seed: int, number: int) -> dict[str, Array] | None:
         if not path.exists():
             return None
         problem = "files are missing"
-    except PermissionError:
-        raise  # nothing is wrong with the block
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        problem = str(error)
+    except DamagedError as error:
+        problem = error.reason
     try:
         aside = set_aside(path)
     except FileNotFoundError:  # another process has just done so
@@ -174,18 +173,21 @@ def _read(p: Problem, seed: int, number: int) -> dict[str, Array] | None:
 
 
 def _open(path: Path) -> dict[str, Array]:
-    record = json.loads((path / "block.json").read_text(encoding="utf-8"))
-    files = {name: path / f"{name}.npy" for name in record["checksums"]}
-    if not files:
-        raise ValueError("block.json lists no arrays")
-    stats = [f.stat() for f in files.values()]
-    stamp = tuple(v for s in stats for v in (s.st_size, s.st_mtime_ns))
-    if _checked.get(path) != stamp:  # a checksum costs as much as reading the file: once per process and file
-        for name, file in files.items():
-            if _checksum(file) != record["checksums"][name]:
-                raise ValueError(f"checksum of {file.name} does not agree")
-        _checked[path] = stamp
-    return {name: np.load(file, mmap_mode="r", allow_pickle=False) for name, file in files.items()}
+    """A block, memory-mapped; a DamagedError if its files are not what was written."""
+    text = read_bytes(path / "block.json", MOST_JSON)
+    with parsing(path, "its files are not those of a block", DamagedError):
+        checksums = json.loads(text)["checksums"]
+        files = {name: path / f"{name}.npy" for name in checksums}
+        if not files or any(file.name != f"{name}.npy" for name, file in files.items()):
+            raise ValueError("block.json lists no arrays, or arrays elsewhere")
+        stats = [require_file(f).stat() for f in files.values()]
+        stamp = tuple(v for s in stats for v in (s.st_size, s.st_mtime_ns))
+        if _checked.get(path) != stamp:  # a checksum costs as much as reading the file: once per process and file
+            for name, file in files.items():
+                if _checksum(file) != checksums[name]:
+                    raise ValueError(f"checksum of {file.name} does not agree")
+            _checked[path] = stamp
+        return {name: np.load(file, mmap_mode="r", allow_pickle=False) for name, file in files.items()}
 
 
 def _make(p: Problem, seed: int, number: int, workers: int) -> dict[str, Array]:

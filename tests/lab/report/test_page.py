@@ -1,5 +1,6 @@
 """The page without a browser: whole, self-contained, escaped, honest about what is missing or broken."""
 
+import html
 import re
 from collections import Counter
 from html.parser import HTMLParser
@@ -9,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from quadnorm.cli.app import run
 from quadnorm.lab.analysis.claims.ledger import CLAIMS
 from quadnorm.lab.report import build_report
 from quadnorm.lab.report.chart import chart
 from quadnorm.lab.studies import study, study_names
+from quadnorm.lab.studies.pack import pack
 from quadnorm.lab.studies.records import write_record
 from tests.lab.analysis.synthetic_records import like_the_paper, noise, write_records
 
@@ -201,6 +204,28 @@ def test_runs_of_no_study_are_counted_and_cards_need_no_layer_norm(tmp_path):
     assert "1 other run belongs to no study of this version" in text
     assert "Only smoke runs" not in text
     assert re.search(r"Smallest at 128²: QuadNorm[^%²]*, \d+\.\d\d %", text)
+
+
+def test_a_pack_with_damaged_records_is_reported_without_them(tmp_path, capfd):
+    """``[]`` for a record vanished without a word, and errors named the folder that a pack was unpacked to."""
+    s = study("tost").at("smoke")
+    folders = write_records(s, tmp_path / "records")
+    (folders[0] / "record.json").write_text("[]")
+    next((folders[1] / "evaluations").iterdir()).write_text("[" * 100_000)
+    (tmp_path / "records" / "runs" / "strange").mkdir()
+    (tmp_path / "records" / "runs" / "strange" / "record.json").write_text("[]")
+    packed = tmp_path / "<b>&.tar.xz"
+    pack(tmp_path / "records", packed)
+    assert run(["report", str(packed), "-o", str(tmp_path / "r.html")]) == 0
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 3
+    for line in lines:
+        assert line.startswith(f"passed over: {packed}/runs/")
+        assert "is damaged: " in line
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert f"{html.escape(str(packed))}/runs/strange/record.json is damaged" in page
+    assert "/records/0/" not in page
+    assert "<b>&" not in page
 
 
 def test_contradicted_claims_stand_in_the_summary(tmp_path):

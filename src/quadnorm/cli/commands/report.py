@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from quadnorm.cli.levels import note
 from quadnorm.cli.terminal import say
 
 if TYPE_CHECKING:
     from quadnorm.lab.analysis.library import Library
+
+_MOST_LINES = 5
 
 
 def report(
@@ -78,6 +81,11 @@ def _write(
 
     target = build_report(library, out, older)
     say(target)
+    passed_over = library.passed_over()
+    for line in passed_over[:_MOST_LINES]:
+        note(f"passed over: {line}")
+    if len(passed_over) > _MOST_LINES:
+        note(f"passed over: {len(passed_over) - _MOST_LINES} more files; the page names them")
     if files is not None:
         from quadnorm.lab.analysis.export import export
 

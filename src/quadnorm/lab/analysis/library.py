@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -27,6 +27,7 @@ class Library:
     memo: dict[Any, Any] = field(default_factory=dict, repr=False)  # a cache for values computed from these records
     _results: dict[tuple[str, str], Results] = field(default_factory=dict, repr=False)
     _files: dict[Path, dict[str, Any] | None] = field(default_factory=dict, repr=False)
+    _unreadable: dict[Path, str] = field(default_factory=dict, repr=False)
 
     @cached_property
     def folders(self) -> dict[str, Path]:
@@ -47,17 +48,31 @@ class Library:
             if self.folders.keys().isdisjoint(_run_keys(name, preset)):
                 self._results[name, preset] = Results(replace(study, seeds=planned), {})
             else:
-                results = load_results(study, self.roots, allow_mixed=True, strict=False, read=self._read)
+                results = load_results(study, self.roots, allow_mixed=True, strict=False, read=self.read)
                 results = _without_parts(results, planned)
                 seeds = tuple(s for s in full.seeds if s in planned or s in results.seeds)
                 self._results[name, preset] = replace(results, study=replace(study, seeds=seeds))
         return self._results[name, preset]
 
-    def _read(self, path: Path) -> dict[str, Any] | None:
+    def read(self, path: Path) -> dict[str, Any] | None:
         """A JSON file, read once, because studies share runs. A damaged file raises an error at every call."""
         if path not in self._files:
-            self._files[path] = read_json(path)
+            try:
+                self._files[path] = read_json(path)
+            except (ValueError, OSError) as error:
+                self._unreadable[path] = str(error)
+                raise
         return self._files[path]
+
+    def passed_over(self) -> list[str]:
+        """What is wrong with each file that could not be read so far."""
+        return [self.known_as(message) for _, message in sorted(self._unreadable.items())]
+
+    def known_as(self, text: str, quote: Callable[[str], str] = str) -> str:
+        """A text with the names of packs instead of the paths that they were unpacked to; ``quote`` for HTML."""
+        for root, name in zip(self.roots, self.names, strict=False):
+            text = text.replace(str(root), quote(name)) if str(root) != name else text
+        return text
 
     def results(self, name: str) -> Results:
         """A study's results at the preset with the most runs, the larger one if two have as many; smoke runs only if

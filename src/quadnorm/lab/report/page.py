@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,6 @@ from quadnorm.lab.report.chart import charts
 from quadnorm.lab.report.glossary import GLOSSARY
 from quadnorm.lab.report.overview import counts, overview
 from quadnorm.lab.studies import estimate, study, study_names
-from quadnorm.lab.studies.records import read_json
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def build_report(
     target = Path(out)
     target = target / "report.html" if target.is_dir() or not target.suffix else target
     # Half a surrogate pair, which JSON can carry and UTF-8 cannot, becomes a question mark.
-    text = page(library, older).encode("utf-8", "replace")
+    text = library.known_as(page(library, older), escape).encode("utf-8", "replace")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -117,7 +117,7 @@ def page(library: Library, other: Library | None = None) -> str:
             glossary=GLOSSARY,
             changes=None if other is None else _changes(library, other),
             absent=absent,
-            unclaimed=[_unclaimed(folder) for folder in library.unclaimed()],
+            unclaimed=[_unclaimed(folder, library) for folder in library.unclaimed()],
             environments=_environments(library),
             css=_asset("page.css"),
             js=_asset("page.js"),
@@ -194,10 +194,10 @@ def _run(r: RecordedRun) -> dict[str, Any]:
     }
 
 
-def _unclaimed(folder: Path) -> dict[str, str]:
+def _unclaimed(folder: Path, library: Library) -> dict[str, str]:
     """A run that belongs to no study, described by what its record contains."""
     try:
-        record = read_json(folder / "record.json")
+        record = library.read(folder / "record.json")
     except (ValueError, OSError) as error:
         return {"key": folder.name, "what": str(error)}
     if record is None:

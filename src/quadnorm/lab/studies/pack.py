@@ -10,12 +10,20 @@ import hashlib
 import io
 import json
 import lzma
+import re
 import tarfile
 from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
 
-from quadnorm._files import DamagedError, write_atomic
+from quadnorm._files import DamagedError, explained, open_file, write_atomic
+from quadnorm._foreign import parsing
+from quadnorm._memory import size
 
 MANIFEST = "pack.json"
+MOST_BYTES = 2**30  # of all files of a pack; a run has about 60,000
+_MOST_FILES = 200_000
+_MOST_MEMORY = 2**27  # of the decompressor; ours needs 9 MB, the largest setting of xz 65
+_PART = re.compile(r"(?!\.\.?$)[^/\\:\x00-\x1f\x7f]{1,200}")  # of a path: no way up, no drive, no control characters
 _KEPT = ("record.json", "config.yaml", "metrics.jsonl", "evaluations/*.json", "pictures/*.npz", "pictures/audit.json")
 
 
@@ -29,6 +37,12 @@ def pack(results: Path, file: Path) -> int:
         for pattern in _KEPT:
             for path in sorted(run.glob(pattern)):
                 members[f"runs/{run.name}/{path.relative_to(run).as_posix()}"] = path.read_bytes()
+    total, most = sum(map(len, members.values())), MOST_BYTES - 2**25  # the rest for names and checksums
+    if total > most or len(members) >= _MOST_FILES:
+        raise ValueError(
+            f"{results}: {len(members)} files with {size(total)} are too many for one pack, which holds "
+            f"{_MOST_FILES - 1} with {size(most)}; make one of each part of the runs"
+        )
     sums = {name: _checksum(data) for name, data in members.items()}
     members[MANIFEST] = (json.dumps(sums, indent=0, sort_keys=True) + "\n").encode()
     plain = io.BytesIO()
@@ -42,33 +56,86 @@ def pack(results: Path, file: Path) -> int:
 
 
 def unpack(file: Path, folder: Path) -> Path:
-    """Put a pack's records into ``folder`` once every checksum agrees; a DamagedError names a file that is damaged."""
+    """Put a pack's records into ``folder`` once every checksum agrees; a DamagedError names a file that is damaged.
+
+    Nothing of a pack is believed: it is unpacked up to a bound, and its names can lead nowhere but into ``folder``.
+    """
+    file = Path(file)
     try:
-        plain = lzma.decompress(Path(file).read_bytes())
-        with tarfile.open(fileobj=io.BytesIO(plain)) as archive:
-            members = {m.name: _content(archive, m) for m in archive.getmembers()}
-        sums = json.loads(members.pop(MANIFEST))
+        with parsing(file, "not a pack of records", DamagedError):
+            members = _members(file)
+            if MANIFEST not in members:
+                raise ValueError(f"it has no {MANIFEST}")
+            sums = json.loads(members.pop(MANIFEST))
     except FileNotFoundError:
         raise FileNotFoundError(f"no pack of records {file}") from None
-    except (lzma.LZMAError, tarfile.TarError, KeyError, ValueError, EOFError) as error:
-        raise DamagedError(Path(file), f"not a pack of records ({error})") from None
     if not isinstance(sums, dict) or sums != {name: _checksum(data) for name, data in members.items()}:
-        raise DamagedError(Path(file), "its contents do not agree with their checksums")
+        raise DamagedError(file, "its contents do not agree with their checksums")
+    for name in members:
+        if not _is_part_of_a_run(name) or PurePosixPath(name).parent.as_posix() in members:
+            raise DamagedError(file, f"{name!r} is not part of a run's record")
+    if not members:
+        raise DamagedError(file, "it holds no run")
     for name, data in members.items():
-        parts = PurePosixPath(name).parts
-        if parts[0] != "runs" or ".." in parts:
-            raise DamagedError(Path(file), f"{name!r} is not part of a run's record")
-        target = folder.joinpath(*parts)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
+        target = folder / name
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+        except OSError as error:
+            raise explained(error, f"cannot unpack {name!r} of {file} to {folder}") from error
     return folder
 
 
-def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    content = archive.extractfile(member) if member.isfile() else None
-    if content is None:
-        raise ValueError(f"{member.name!r} is not a regular file")
-    return content.read()
+def _members(file: Path) -> dict[str, bytes]:
+    """The files in a pack by name."""
+    members: dict[str, bytes] = {}
+    with (
+        open_file(file) as packed,
+        _Unpacked(packed) as plain,
+        tarfile.open(fileobj=plain, mode="r|") as archive,
+    ):
+        for member in archive:
+            content = archive.extractfile(member) if member.isfile() else None
+            if content is None or member.name in members or len(members) == _MOST_FILES:
+                raise ValueError(f"{member.name!r} is not a regular file, is there twice, or is one too many")
+            members[member.name] = content.read()
+        while plain.read(2**16):  # to the end of the file, where its own checksums are
+            pass
+    return members
+
+
+class _Unpacked(io.RawIOBase):
+    """The bytes of a compressed file, up to a bound: a few of them can stand for any number of zeros."""
+
+    def __init__(self, packed: BinaryIO) -> None:
+        self._packed, self._left = packed, MOST_BYTES
+        self._code = lzma.LZMADecompressor(memlimit=_MOST_MEMORY)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        part = b""
+        while not part and not self._code.eof:
+            more = self._packed.read(2**16) if self._code.needs_input else b""
+            if self._code.needs_input and not more:
+                raise EOFError("it is cut short")
+            part = self._code.decompress(more, min(len(buffer), self._left + 1))
+        self._left -= len(part)
+        if self._left < 0:
+            raise ValueError(f"it unpacks to more than {size(MOST_BYTES)}")
+        buffer[: len(part)] = part
+        return len(part)
+
+
+def _is_part_of_a_run(name: str) -> bool:
+    """Whether a name is runs/RUN/FILE or runs/RUN/FOLDER/FILE, with no way out of its folder.
+
+    >>> [_is_part_of_a_run(n) for n in ("runs/a/record.json", "runs/a/b/c.json", "runs/a", "", ".", "runs/../a/b")]
+    [True, True, False, False, False, False]
+    """
+    parts = name.split("/")
+    return parts[0] == "runs" and len(parts) in (3, 4) and all(_PART.fullmatch(part) for part in parts[1:])
 
 
 def _checksum(data: bytes) -> str:

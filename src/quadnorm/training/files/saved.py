@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm._files import DamagedError
+from quadnorm._foreign import parsing
 from quadnorm._load import names_file, source_hash
 from quadnorm.problems.points import POINTS
 from quadnorm.training.config import TrainConfig
@@ -61,14 +62,12 @@ class Saved:
         self.path = path
         self.tensors, info = read_checkpoint(path)
         self.config = checked(info.get("config"), f"the config in {path}")
-        self.environment: dict[str, Any] = dict(info.get("environment") or {})
         self.info = info
-        try:
+        expected = ", ".join(f.name for f in fields(State))
+        with parsing(path, f"its state is incomplete; expected {expected}", DamagedError):
+            self.environment: dict[str, Any] = dict(info.get("environment") or {})
             self.state = State(**info["state"])
             self.sizes = Sizes(**info["sizes"])
-        except (KeyError, TypeError, ValueError) as error:
-            expected = ", ".join(f.name for f in fields(State))
-            raise DamagedError(path, f"its state is incomplete ({error}); expected {expected}") from None
 
     @property
     def weights(self) -> str:
@@ -130,10 +129,8 @@ class Saved:
         if self.state.history and not state:
             raise ValueError(f"{self.path} holds weights only; a run resumes from {LAST}")
         optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
-        try:
+        with parsing(self.path, "its random state cannot be set", DamagedError):
             torch.set_rng_state(self.tensors["random.torch"])
-        except (KeyError, RuntimeError, TypeError) as error:
-            raise DamagedError(self.path, f"its random state cannot be set ({error})") from None
         return self.state
 
     def _part(self, prefix: str) -> dict[str, Tensor]:
@@ -170,11 +167,9 @@ def load_model(
     if anchored is not None and not as_trained:
         from quadnorm.adapt import anchor
 
-        try:
+        with parsing(saved.path, "it cannot be anchored as it says", DamagedError):
             # force: whether anchoring helps was checked, or overruled, when the file was written
             model = anchor(model, anchored["resolution"], anchored["placement"], force=True)
-        except (KeyError, TypeError, ValueError) as error:
-            raise DamagedError(saved.path, f"it cannot be anchored as it says ({error})") from None
     return model, saved.config
 
 

@@ -1,12 +1,14 @@
 """The page without a browser: whole, self-contained, escaped, honest about what is missing or broken."""
 
 import html
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
 from html.parser import HTMLParser
 from itertools import pairwise
 from math import nan
-from pathlib import Path
 
 import pytest
 
@@ -119,14 +121,14 @@ def test_everything_from_records_is_escaped(tmp_path):
 def test_a_run_that_may_not_be_read_costs_no_other(tmp_path, monkeypatch):
     """No permission, or a folder where a file should be: named on the page, and the rest is shown."""
     folders = write_records(study("demo").at("desk"), tmp_path)
-    locked, real = folders[1] / "record.json", Path.read_bytes
+    locked, real = folders[1] / "record.json", os.open
 
-    def read(self):
-        if self == locked:
+    def refuse(path, *flags, **options):
+        if path == locked:
             raise PermissionError(13, "Permission denied")
-        return real(self)
+        return real(path, *flags, **options)
 
-    monkeypatch.setattr(Path, "read_bytes", read)
+    monkeypatch.setattr(os, "open", refuse)
     (folders[2] / "record.json").unlink()
     (folders[2] / "record.json").mkdir()
     text = check(build_report(tmp_path, tmp_path / "r.html")).text
@@ -260,3 +262,32 @@ def test_the_full_catalog_fits_in_size(tmp_path):
     page = build_report(tmp_path, tmp_path / "r.html")
     assert page.stat().st_size < 5e6
     assert f"{len(study_names())} of {len(study_names())} studies" in check(page).text
+
+
+MEANWHILE = """
+import os, signal, sys
+from pathlib import Path
+from quadnorm.lab.analysis.library import Library
+from quadnorm.lab.report.figures import drawn, drawn_meanwhile
+library = Library([Path(sys.argv[1])])
+assert "torch" not in sys.modules
+with drawn_meanwhile(library) as figures:
+    ours, theirs = drawn(library), figures()
+assert theirs == ours and sum(bool(f.svg) for f in ours) >= 2, [f.why for f in ours]
+kill = os.fork
+os.fork = lambda: (pid := kill()) and (os.kill(pid, signal.SIGKILL) or pid)
+with drawn_meanwhile(library) as figures:
+    assert figures() == ours
+try:
+    os.waitpid(-1, os.WNOHANG)
+except ChildProcessError:
+    print("no child is left")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_second_process_draws_the_same_figures(tmp_path):
+    """Also where it is killed: then this one draws them."""
+    write_records(study("demo").at("desk"), tmp_path)
+    done = subprocess.run([sys.executable, "-c", MEANWHILE, str(tmp_path)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "no child is left\n"), done.stderr

@@ -40,13 +40,13 @@ def report(
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Write one self-contained page from records: tables with the paper's values, figures, claims. Trains nothing."""
-    from tempfile import TemporaryDirectory
+    from quadnorm.cli.records import scratch_folder
 
     if readme is not None and not readme.is_file():
         raise FileNotFoundError(f"no file {readme} whose table of results --readme could update")
-    with TemporaryDirectory() as scratch:  # figures read from it while the page is written
-        library = _library(records or [Path("results")], Path(scratch) / "records")
-        older = _library(compare, Path(scratch) / "older") if compare else None
+    with scratch_folder() as scratch:  # figures read from it while the page is written
+        library = _library(records or [Path("results")], scratch / "records")
+        older = _library(compare, scratch / "older") if compare else None
         target = _write(library, out, older, files, markdown, readme)
     if show:
         import webbrowser

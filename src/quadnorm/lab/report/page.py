@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -16,8 +15,6 @@ from quadnorm._files import explained, write_atomic
 from quadnorm.lab.analysis.changes import KINDS, changes, changes_table
 from quadnorm.lab.analysis.claims.contradictions import CONTRADICTIONS
 from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, VERDICTS, Judged, judge_all
-from quadnorm.lab.analysis.figures.registry import DRAWINGS, Drawing, attempt, draw
-from quadnorm.lab.analysis.figures.style import inline_svg
 from quadnorm.lab.analysis.library import Library
 from quadnorm.lab.analysis.library import library_of as plain_library
 from quadnorm.lab.analysis.results import RecordedRun, Results
@@ -29,6 +26,7 @@ from quadnorm.lab.analysis.tables.study_table import table_of
 from quadnorm.lab.analysis.tables.table import Table
 from quadnorm.lab.report.cards import cards
 from quadnorm.lab.report.chart import charts
+from quadnorm.lab.report.figures import DrawnFigure, drawn_meanwhile
 from quadnorm.lab.report.glossary import GLOSSARY
 from quadnorm.lab.report.overview import counts, overview
 from quadnorm.lab.studies import estimate, study, study_names
@@ -88,6 +86,11 @@ def library_of(roots: Path | Sequence[Path] | Library) -> Library:
 
 def page(library: Library, other: Library | None = None) -> str:
     """The page as text."""
+    with drawn_meanwhile(library) as figures:
+        return _filled(library, other, figures)
+
+
+def _filled(library: Library, other: Library | None, figures: Callable[[], list[DrawnFigure]]) -> str:
     there = [results for name in study_names() if _shown(results := library.results(name))]
     # Studies share runs: a study that has only a few of its own runs comes after those that were really run.
     there = [*sorted(there, key=lambda r: _coverage(r) < 0.5), *library.of_full_size()]
@@ -111,7 +114,7 @@ def page(library: Library, other: Library | None = None) -> str:
             verdicts=[(v, sum(j.verdict == v for j in judged)) for v in VERDICTS],
             judged=judged,
             contradictions=CONTRADICTIONS,
-            figures=[_figure(d, library) for d in DRAWINGS],
+            figures=figures(),
             reach=_reach(library),
             derived=[t for name in table_names() if has_numbers(t := derived_table(name, library))],
             glossary=GLOSSARY,
@@ -129,20 +132,6 @@ def page(library: Library, other: Library | None = None) -> str:
 def has_numbers(table: Table) -> bool:
     """Whether a table has a measured cell."""
     return any(cell.kind in ("value", "failed") for panel in table.panels for row in panel.rows for cell in row)
-
-
-def _figure(d: Drawing, library: Library) -> dict[str, Any]:
-    """A figure's SVG, or why there is none."""
-    if not d.needs:
-        return {"drawing": d, "svg": _constant(d.name), "why": ""}
-    figure, why = attempt(d.name, library)
-    return {"drawing": d, "svg": "" if figure is None else inline_svg(figure, d.name), "why": why}
-
-
-@cache
-def _constant(name: str) -> str:
-    """The SVG of a figure that does not depend on records."""
-    return inline_svg(draw(name, Library([])), name)
 
 
 def _reach(library: Library) -> Table | None:

@@ -234,6 +234,15 @@ def test_equivalent_exactly_if_the_interval_lies_inside(x, margin):
     assert got.equivalent == (inside < margin)
 
 
+def test_tost_is_that_of_statsmodels():
+    from statsmodels.stats.weightstats import ttost_paired
+
+    rng = np.random.default_rng(3)
+    for n, margin in ((2, 0.5), (3, 0.1), (10, 0.4), (10, 3.0)):
+        a, b = rng.normal(size=(2, n))
+        assert tost(a, b, margin).p == pytest.approx(ttost_paired(a, b, -margin, margin)[0], rel=1e-9)
+
+
 def test_tost_of_the_paper():
     """10 pairs with mean difference 0.0024 and the printed 90 % interval of half-width 0.0035: p far below 0.0001."""
     z = stats.norm.ppf((np.arange(10) + 0.5) / 10)

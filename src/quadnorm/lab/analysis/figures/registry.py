@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from quadnorm._suggest import unknown
-from quadnorm.lab.analysis.figures import fields, theory, transfer, tutorial
+from quadnorm.lab.analysis.figures import fields, transfer, tutorial
 from quadnorm.lab.analysis.figures.style import save
 from quadnorm.lab.analysis.library import Library
 
@@ -27,6 +27,17 @@ class Drawing:
     needs: tuple[str, ...] = ()
     label: str = ""  # the paper's, if it is one of its figures
     stored: bool = False
+
+
+def _of_theory(name: str) -> Callable[[Library], Any]:
+    """A figure that depends on no records, imported when it is drawn: it loads torch, which pages do not need."""
+
+    def draw_it(_: Library) -> Any:
+        from quadnorm.lab.analysis.figures import theory
+
+        return getattr(theory, name)()
+
+    return draw_it
 
 
 DRAWINGS: tuple[Drawing, ...] = (
@@ -76,7 +87,7 @@ DRAWINGS: tuple[Drawing, ...] = (
         "The weights that each norm gives to the samples",
         "Above, dot areas are weights on a mesh refined at its ends, lines its control volumes. Below, the part of "
         "each measure that sits on the boundary, from the measures' own weights.",
-        lambda _: theory.schematic(),
+        _of_theory("schematic"),
         label="fig:schematic",
     ),
     Drawing(
@@ -102,7 +113,7 @@ DRAWINGS: tuple[Drawing, ...] = (
         "The mean of sin πx · sin πy, in units of σ, with equal weights and with control volumes. Middle: the ratio of "
         "the two by type of mesh, about 4000 samples each (dotted: the paper's). Right: the ratio grows with n, so "
         "that it means nothing without the size of the mesh.",
-        lambda _: theory.bias_convergence(),
+        _of_theory("bias_convergence"),
         label="fig:bias-convergence",
     ),
     Drawing(
@@ -110,7 +121,7 @@ DRAWINGS: tuple[Drawing, ...] = (
         "Bias by mesh",
         "One mesh of 2000 to 5000 samples from each family, fields with closed forms. Numbers: error with equal "
         "weights over error with volumes.",
-        lambda _: theory.nonuniform_bias(),
+        _of_theory("nonuniform_bias"),
         label="fig:nonuniform-bias",
     ),
     Drawing(
@@ -118,7 +129,7 @@ DRAWINGS: tuple[Drawing, ...] = (
         "Why equal weights miss the mean",
         "A mesh of 64² nodes refined at its ends: most nodes lie in the boundary strip, where the field is small. "
         "Numbers in d to f: what strip and rest add to the mean.",
-        lambda _: theory.nonuniform_mechanism(),
+        _of_theory("nonuniform_mechanism"),
         label="fig:nonuniform-mechanism",
     ),
     Drawing(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import pi
 from typing import Any
 
@@ -17,6 +17,8 @@ from quadnorm.measures.data.corners import cell_areas, node_areas, point_areas, 
 from quadnorm.measures.data.lines import CellAxis, line_axis
 from quadnorm.measures.data.names import kind_of
 from quadnorm.measures.data.placements import LATITUDE, LONGITUDE, whole_circle
+from quadnorm.measures.geometry.coordinates import FloatArray
+from quadnorm.measures.geometry.spherical import unit_vectors
 from quadnorm.measures.grid import Grid
 from quadnorm.measures.sphere import LatLon
 
@@ -29,13 +31,15 @@ _SCRIP = {"grid_center_lat": "grid_corner_lat", "grid_center_lon": "grid_corner_
 
 @dataclass(frozen=True)
 class Located:
-    """Where the samples of a field lie: the dimensions of space in the field's order, their measure, and how that is
-    known, in words.
+    """Where the samples of a field lie: the dimensions of space in the field's order, their measure, how that is known
+    in words, and the places (d, *shape): unit vectors on the sphere, else coordinates; None where they are not known.
     """
 
     dims: tuple[str, ...]
     measure: Measure
     evidence: str
+    places: FloatArray | None = None
+    sphere: bool = False
 
 
 def measure_of(
@@ -94,11 +98,6 @@ def located(
     return _Reading(data, dataset, _names(dims, data), placement, domain).located()
 
 
-def is_auxiliary(dataset: Any, name: str) -> bool:
-    """Whether a variable of a Dataset describes others: bounds, corners, areas, topologies, projections."""
-    return name in _auxiliaries(dataset)
-
-
 def _names(dims: str | Sequence[str] | None, data: Any) -> tuple[str, ...] | None:
     if dims is None:
         return None
@@ -109,9 +108,10 @@ def _names(dims: str | Sequence[str] | None, data: Any) -> tuple[str, ...] | Non
     return tuple(str(d) for d in data.dims if d in wanted)
 
 
-def _auxiliaries(dataset: Any) -> set[str]:
+def auxiliaries(variables: Mapping[Any, Any]) -> set[str]:
+    """Names that variables describe others with: bounds, corners, areas, topologies, projections."""
     found: set[str] = set()
-    for name, v in dataset.variables.items():
+    for name, v in variables.items():
         notes = {**v.encoding, **v.attrs}
         for key in ("bounds", "climatology", "grid_mapping", "node_coordinates", "face_coordinates", "mesh"):
             found |= set(str(notes.get(key, "")).replace(":", " ").split())
@@ -128,7 +128,7 @@ def _auxiliaries(dataset: Any) -> set[str]:
 
 def _only_field(dataset: Any) -> Any:
     """One of the fields of a Dataset, all of which must lie on the same dimensions of space."""
-    left_out = _auxiliaries(dataset)
+    left_out = auxiliaries(dataset.variables)
     names = [
         n
         for n, v in dataset.data_vars.items()
@@ -154,6 +154,23 @@ def _only_field(dataset: Any) -> Any:
                 f"{space[n]}; choose one: measure_of(ds[{widest!r}], ds)"
             )
     return dataset[widest]
+
+
+def _whole(notes: Mapping[str, Any], key: str, default: int) -> int:
+    """A whole number among attributes, where some files have a list of one."""
+    value = np.ravel(notes.get(key, default))
+    if value.size != 1 or value.dtype.kind not in "iuf":
+        raise ValueError(f"the attribute {key} is {notes[key]!r}, expected a whole number")
+    return int(value[0])
+
+
+def _where(sphere: bool) -> str:
+    return "on the sphere" if sphere else "in the plane"
+
+
+def _places(first: np.ndarray, second: np.ndarray, sphere: bool) -> FloatArray:
+    """(d, …): unit vectors of latitude and longitude, or the two coordinates."""
+    return np.moveaxis(unit_vectors(first, second), -1, 0) if sphere else np.stack((second, first))
 
 
 class _Reading:
@@ -183,8 +200,16 @@ class _Reading:
                 continue
             values = np.nan_to_num(self._ordered(v))
             if (values >= 0).all() and values.any():
-                return Located(self._order(v.dims), Weights(values), f"cell areas in {name!r}")
+                return self._with_places(Located(self._order(v.dims), Weights(values), f"cell areas in {name!r}"))
         return None
+
+    def _with_places(self, areas: Located) -> Located:
+        """The places of samples whose areas are stated, where coordinates say them."""
+        try:
+            found = self._by_place() or self._lines(areas.dims)
+        except ValueError:  # the areas are known all the same
+            return areas
+        return replace(areas, places=found.places, sphere=found.sphere) if found.dims == areas.dims else areas
 
     def _mesh(self) -> Located | None:
         topologies = {n: v for n, v in self.known.items() if v.attrs.get("cf_role") == "mesh_topology"}
@@ -212,24 +237,28 @@ class _Reading:
                 f"the mesh has no face_node_connectivity, so its cells are not known; it has {list(notes)}"
             )
         table = self._variable(str(notes["face_node_connectivity"]), "connectivity")
-        nodes = [self._variable(n, "coordinates of nodes") for n in str(notes["node_coordinates"]).split()[:2]]
+        names = str(notes.get("node_coordinates", "")).split()
+        if len(names) < 2:
+            raise ValueError(f"the mesh names {names} as coordinates of its nodes; expected two variables")
+        nodes = [self._variable(n, "coordinates of nodes") for n in names[:2]]
         node_dim = nodes[0].dims[0]
         face_dim = notes.get("face_dimension") or next((d for d in table.dims if d in self.data.dims), table.dims[0])
         values = table.values if table.dims[0] == face_dim else table.values.T
-        faces = np.where(np.isfinite(values), values, -1).astype(np.int64) - int(table.attrs.get("start_index", 0))
+        faces = np.where(np.isfinite(values), values, -1).astype(np.int64) - _whole(table.attrs, "start_index", 0)
         absent = (faces < 0) | (faces >= len(nodes[0]))
         faces = np.where(absent, faces[:, :1], faces)  # faces with fewer corners repeat one
         first, second, sphere = self._pair(*nodes)
         if face_dim in self.data.dims and self.notes.get("location", "face") in ("face", "volume"):
             areas, dim = cell_areas(first[faces], second[faces], sphere), str(face_dim)
+            places = _places(first, second, sphere)[:, faces].mean(2)
+            places = places / np.linalg.norm(places, axis=0) if sphere else places
         elif node_dim in self.data.dims:
             areas, dim = vertex_areas(first, second, faces, sphere), str(node_dim)
+            places = _places(first, second, sphere)
         else:
             return None
-        where = "faces" if dim == face_dim else "nodes"
-        return Located(
-            (dim,), Weights(areas), f"the {where} of a mesh, {'on the sphere' if sphere else 'in the plane'}"
-        )
+        where = f"the {'faces' if dim == face_dim else 'nodes'} of a mesh, {_where(sphere)}"
+        return Located((dim,), Weights(areas), where, places, sphere)
 
     def _healpix(self) -> Located | None:
         for v in self.known.values():
@@ -237,9 +266,11 @@ class _Reading:
                 continue
             dims = self.dims or tuple(d for d in self.data.dims if kind_of(str(d)) not in _NOT_SPACE)[-1:]
             n = self.data.sizes[dims[0]]
-            nside = int(v.attrs.get("healpix_nside", 0)) or 2 ** int(v.attrs.get("refinement_level", -1))
+            nside = _whole(v.attrs, "healpix_nside", 0) or 2 ** _whole(v.attrs, "refinement_level", -1)
             total = 4 * pi * n / (12 * nside**2) if nside >= 1 else 4 * pi
-            return Located(tuple(map(str, dims)), Weights(np.ones(n), total=total), "HEALPix: equal areas")
+            return self._with_places(
+                Located(tuple(map(str, dims)), Weights(np.ones(n), total=total), "HEALPix: equal areas")
+            )
         return None
 
     def _by_place(self) -> Located | None:
@@ -260,7 +291,7 @@ class _Reading:
         first, second, sphere = self._pair(one, two)
         if two.dims != one.dims:
             second = np.moveaxis(second, [two.dims.index(d) for d in one.dims], range(second.ndim))
-        where = "on the sphere" if sphere else "in the plane"
+        where = _where(sphere)
         corners = [self._corners(n, v) for n, v in ((name, one), (other, two))]
         if corners[0] is not None and corners[1] is not None:
             a, b = self._degrees(one, corners[0], sphere), self._degrees(two, corners[1], sphere)
@@ -273,7 +304,8 @@ class _Reading:
         else:
             raise ValueError(f"{name!r} and {other!r} vary along {one.dims}; expected one or two dimensions")
         order = [list(one.dims).index(d) for d in dims]
-        return Located(dims, Weights(np.transpose(areas, order)), words)
+        places = _places(np.transpose(first, order), np.transpose(second, order), sphere)
+        return Located(dims, Weights(np.transpose(areas, order)), words, places, sphere)
 
     def _lines(self, dims: Sequence[str]) -> Located:
         axes = []
@@ -289,15 +321,17 @@ class _Reading:
         lines = [axis for _, axis in axes]
         words = ", ".join(f"{d}: {axis.words}" for d, axis in zip(dims, lines, strict=True))
         flat = [a for k, a in axes if k in _EARTH]
+        grid = np.meshgrid(*(np.array(a.x) for a in lines), indexing="ij")
         if sorted(k for k in kinds if k in _EARTH) != sorted(_EARTH):
-            return Located(tuple(dims), Grid.of_axes(*lines), words)
+            return Located(tuple(dims), Grid.of_axes(*lines), words, np.stack(grid))
         sphere = LatLon.of_axes(*flat)
+        places = _places(grid[kinds.index(LATITUDE)], grid[kinds.index(LONGITUDE)], True)
         if len(lines) == 2:
-            return Located(tuple(dims), sphere, words)
+            return Located(tuple(dims), sphere, words, places, True)
+        others = [grid[k] for k, kind in enumerate(kinds) if kind not in _EARTH]
         total = sphere.total * float(np.prod([a.hi - a.lo for k, a in axes if k not in _EARTH]))
-        return Located(
-            tuple(dims), Weights(Grid.of_axes(*lines).weights([len(a.x) for a in lines]), total=total), words
-        )
+        measure = Weights(Grid.of_axes(*lines).weights([len(a.x) for a in lines]), total=total)
+        return Located(tuple(dims), measure, words, np.stack([*places, *others]))
 
     def _line(self, dim: str, name: str, v: Any) -> tuple[str, CellAxis]:
         kind = kind_of(name, v.attrs) or kind_of(dim)

@@ -6,7 +6,8 @@ Names are compared without regard to case, folders and signs: ``coords/Lat``, ``
 from collections.abc import Mapping
 from typing import Any
 
-FLAT = ("x", "y", "latitude", "longitude")
+POINTS = "points"  # an axis, or two, whose samples have two coordinates each
+FLAT = ("x", "y", "latitude", "longitude", POINTS)
 UPRIGHT = ("z", "vertical")
 SPATIAL = (*FLAT, *UPRIGHT)
 

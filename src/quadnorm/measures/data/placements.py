@@ -158,6 +158,16 @@ def whole_circle(x: np.ndarray) -> bool:
     return h is not None and any(abs(h * len(x) - circle) <= _SLACK * h for circle in _CIRCLES)
 
 
+def closed_circle(x: np.ndarray) -> bool:
+    """Whether increasing longitudes repeat the first at the end, as 20, 20⅓, …, 380.
+
+    >>> closed_circle(np.arange(0.5, 361)), closed_circle(np.arange(0.0, 360.0))
+    (True, False)
+    """
+    h = spacing(x)
+    return h is not None and any(abs(h * (len(x) - 1) - circle) <= _SLACK * h for circle in _CIRCLES)
+
+
 def gaussian(x: np.ndarray) -> bool:
     """Whether latitudes, in degrees or radians, are all those of Gauss quadrature, to a hundredth of their spacing.
 
@@ -186,6 +196,8 @@ def on_earth(
     if word == LONGITUDE and whole_circle(x):
         fitting = [each[name] for each in (likelier or {}, possible) for name in ("periodic", "cell") if name in each]
         return {"periodic": fitting[0] if fitting else spans(x)["periodic"]}
+    if word == LONGITUDE and closed_circle(x) and (likelier is not None or "endpoint" in possible):
+        return {"endpoint": spans(x)["endpoint"]}
     if word not in (LATITUDE, LONGITUDE):
         return possible if likelier is None else likelier
     kept = _without(word, x, possible)

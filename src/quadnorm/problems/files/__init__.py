@@ -9,29 +9,27 @@
 (('cell', 'cell'), (8, 8), (2, 1, 8, 8))
 """
 
-from inspect import signature
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from quadnorm._files import open_file
 from quadnorm._suggest import unknown
 from quadnorm.measures.data.placements import PLACEMENTS
-from quadnorm.problems.files.formats.arrays import read_npy, read_npz, read_pt
-from quadnorm.problems.files.formats.datasets import read_hdf5
+from quadnorm.problems.files.assemble import Options
+from quadnorm.problems.files.described import read_described
+from quadnorm.problems.files.formats import arrays, mat, pdebench, well
 from quadnorm.problems.files.formats.hdf5 import opened
-from quadnorm.problems.files.formats.mat import read_mat
-from quadnorm.problems.files.formats.netcdf3 import MAGIC, read_netcdf3
-from quadnorm.problems.files.formats.official import data_folder, official_file
-from quadnorm.problems.files.formats.pdebench import read_pdebench
-from quadnorm.problems.files.formats.well import read_well
+from quadnorm.problems.files.formats.variables import MAGIC, of_dataset, of_hdf5, open_netcdf3, open_zarr
 from quadnorm.problems.files.model import Field, FieldFile
 
 __all__ = [
     "PLACEMENTS",
     "Field",
     "FieldFile",
-    "data_folder",
-    "official_file",
+    "Options",
+    "read_dataset",
     "read_fields",
     "read_hdf5",
     "read_mat",
@@ -41,52 +39,86 @@ __all__ = [
     "read_pdebench",
     "read_pt",
     "read_well",
+    "read_zarr",
 ]
 
+_ALL = ("fields", "axes", "dim", "channels", "placement", "domain", "ignore_coordinates")
+_STATED = ("fields", "placement", "domain", "ignore_coordinates")  # of layouts that name their axes themselves
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads files of one layout: ``reader(path, placement="cell")``; ``takes`` are the :class:`Options` that it has."""
+
+    layout: str
+    read: Callable[[Path, Options], FieldFile]
+    takes: tuple[str, ...] = _ALL
+
+    def __call__(self, path: str | Path, **options: Any) -> FieldFile:
+        for name in options:
+            if name not in self.takes:
+                reason = f"files of the layout {self.layout} state that themselves, or have none; leave it out"
+                raise ValueError(f"{path}: {name}={options[name]!r} cannot be used here: {reason}")
+        return self.read(Path(path), Options(**options))
+
+
+def read_dataset(dataset: Any, label: str = "Dataset", **options: Any) -> FieldFile:
+    """The fields of an xarray Dataset, not yet read if it is lazy; ``options`` as of :class:`Options`."""
+    return _described(Path(label), "xarray", dataset, Options(**options))
+
+
+def _described(path: Path, layout: str, dataset: Any, options: Options) -> FieldFile:
+    variables = of_dataset(dataset, ignore=options.ignore_coordinates)
+    request = options.request(trusting=not options.ignore_coordinates)
+    return read_described(path, layout, variables, request, options.asked)
+
+
+def _hdf5(path: Path, options: Options) -> FieldFile:
+    variables = of_hdf5(path, ignore=options.ignore_coordinates)
+    request = options.request(trusting=not options.ignore_coordinates)
+    return read_described(path, "hdf5", variables, request, options.asked)
+
+
+read_hdf5 = Reader("hdf5", _hdf5)
+read_netcdf3 = Reader("netcdf3", lambda path, options: _described(path, "netcdf-3", open_netcdf3(path), options))
+read_zarr = Reader("zarr", lambda path, options: _described(path, "zarr", open_zarr(path), options))
+read_mat = Reader("mat", mat.read_mat)
+read_npy = Reader("npy", arrays.read_npy, ("axes", "dim", "channels", "placement", "domain"))
+read_npz = Reader("npz", arrays.read_npz)
+read_pt = Reader("pt", arrays.read_pt)
+read_pdebench = Reader("pdebench", pdebench.read_pdebench, _STATED)
+read_well = Reader("the_well", well.read_well, _STATED)
 _READERS = {
-    "hdf5": read_hdf5,
-    "mat": read_mat,
-    "netcdf3": read_netcdf3,
-    "npy": read_npy,
-    "npz": read_npz,
-    "pdebench": read_pdebench,
-    "pt": read_pt,
-    "the_well": read_well,
+    r.layout: r
+    for r in (read_hdf5, read_mat, read_netcdf3, read_npy, read_npz, read_pdebench, read_pt, read_well, read_zarr)
 }
-_SUFFIXES = {".mat": "mat", ".npy": "npy", ".npz": "npz", ".pt": "pt", ".pth": "pt"}
+_SUFFIXES = {".mat": "mat", ".npy": "npy", ".npz": "npz", ".pt": "pt", ".pth": "pt", ".zarr": "zarr"}
 
 
 def read_fields(path: str | Path, *, layout: str = "auto", **options: Any) -> FieldFile:
     """Read a file by its ending, HDF5 by its content; ``layout`` names one of the readers instead.
 
-    Options are passed to the reader: ``placement`` and ``domain`` (if the file does not say where its nodes lie),
-    ``fields``, ``axes``, ``dim``, ``channels``, ``ignore_coordinates``; see :func:`read_hdf5`.
+    Options are passed to the reader; see :class:`Options`.
     """
     path = Path(path)
     if layout == "auto":
         layout = _SUFFIXES.get(path.suffix.lower()) or _layout_inside(path)
     if layout not in _READERS:
         raise ValueError(unknown("layout", layout, _READERS))
-    reader: Any = _READERS[layout]
-    known = signature(reader).parameters
-    for name in options:
-        if name not in known:
-            reason = f"files of the layout {layout} state that themselves, or have none; leave it out"
-            raise ValueError(f"{path}: {name}={options[name]!r} cannot be used here: {reason}")
-    result: FieldFile = reader(path, **options)
-    return result
+    return _READERS[layout](path, **options)
 
 
 def takes(path: str | Path, option: str) -> bool:
     """Whether the reader of a file has an option, such as ``dim``; the layouts of the others say it."""
     path = Path(path).expanduser()
     layout = _SUFFIXES.get(path.suffix.lower()) or (_layout_inside(path) if path.exists() else "")
-    reader: Any = _READERS.get(layout)
-    return reader is not None and option in signature(reader).parameters
+    return layout in _READERS and option in _READERS[layout].takes
 
 
 def _layout_inside(path: Path) -> str:
     """The layout of a file by its content: of HDF5, netCDF-4 and netCDF-3."""
+    if path.is_dir() and any((path / name).exists() for name in ("zarr.json", ".zgroup", ".zmetadata")):
+        return "zarr"
     if path.is_dir():
         raise ValueError(f"{path}: a folder; expected a file, or for several resolutions a list of files")
     if path.suffix.lower() not in (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4", ".cdf", ".netcdf"):

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from quadnorm.measures.data.names import POINTS
 from quadnorm.measures.data.placements import PLACEMENTS, Domain, checked
 from quadnorm.problems.files.axes.coordinates import FileCoordinates
+from quadnorm.problems.files.axes.request import Picker, Request
 from quadnorm.problems.files.model import MOST_NODES, SPACE, Field, FieldFile
 from quadnorm.problems.files.nodes.settle import StoredAxis
 
@@ -42,6 +44,41 @@ class Asked:
         return [(None if p is None else checked(str(p)), d) for p, d in zip(names, domains, strict=True)]
 
 
+@dataclass(frozen=True)
+class Options:
+    """The arguments of all readers.
+
+    Args:
+        fields: names of the arrays, "group/u" inside groups; default every array with samples and ``dim`` axes.
+        axes: name → letters of its dimensions, n sample, t time, c channel, x y z space; or letters for all arrays
+            with that many dimensions. Default: what the names of the dimensions say, else "nxy" or "ncxy".
+        dim: number of spatial axes, if ``axes`` does not say it.
+        channels: ``first``, ``last``, or ``auto``: first, unless the file shows that they are last.
+        placement: where the nodes lie, one word or one for each axis. Not needed if the file has an attribute
+            ``placement``, or coordinates (:mod:`quadnorm.problems.files.axes.coordinates`, or those of its dimensions)
+            that fit one placement only.
+        domain: (lo, hi), or one pair for each axis.
+        ignore_coordinates: True if the file's coordinates are wrong; they are then built from placement and domain.
+    """
+
+    fields: Sequence[str] | Picker | None = None
+    axes: Mapping[str, str] | str | None = None
+    dim: int = 2
+    channels: str = "auto"
+    placement: str | Sequence[str] | None = None
+    domain: Any = None
+    ignore_coordinates: bool = False
+
+    def request(self, *, trusting: bool = True) -> Request:
+        """What concerns fields and their axes."""
+        return Request(self.fields, self.axes, self.dim, self.channels, trusting)
+
+    @property
+    def asked(self) -> Asked:
+        """What concerns the nodes."""
+        return Asked(self.placement, self.domain, self.ignore_coordinates)
+
+
 def assemble(
     path: Path,
     layout: str,
@@ -72,6 +109,17 @@ def assemble(
     lines = lines or FileCoordinates({})
     given = {} if asked.ignore_coordinates else lines.values
     words = tuple(lines.words.get(letter, letter) for letter in letters)
+    if lines.located and not asked.ignore_coordinates:
+        if asked.placement is not None:
+            raise ValueError(
+                f"{path}: you said that the nodes are {asked.placement!r}, but each has two coordinates in the file; "
+                "if these are wrong, pass ignore_coordinates=true as well"
+            )
+        index = tuple(np.arange(float(sizes[a])) for a in letters)
+        ends = tuple((0.0, float(sizes[a] - 1)) for a in letters)
+        scattered, notes = (POINTS,) * len(letters), dict(attributes or {})
+        how = "by the coordinates in the file"
+        return FieldFile(path, layout, dict(fields), scattered, index, ends, lines.times, notes, how, words)
     law = _law(path, None if asked.placement is not None else known, len(letters))
     axes = [
         StoredAxis(path, letter, sizes[letter], given.get(letter), want, domain, by_layout, word).settled()

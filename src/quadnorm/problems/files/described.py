@@ -1,89 +1,169 @@
 """Files of arrays with attributes and named dimensions, as HDF5 and netCDF: tell fields from coordinates and bounds."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from quadnorm.measures.data.names import kind_of
+from quadnorm._foreign import parsing
+from quadnorm.measures.data.measure import Located, auxiliaries, located
+from quadnorm.measures.data.names import FLAT, POINTS, kind_of
 from quadnorm.problems.files.assemble import Asked, assemble
-from quadnorm.problems.files.axes.auxiliary import with_auxiliary
-from quadnorm.problems.files.axes.coordinates import coordinates_in, read_checked
-from quadnorm.problems.files.axes.dimensions import Dimensions
-from quadnorm.problems.files.axes.request import Item, Load, Request
+from quadnorm.problems.files.axes.coordinates import axis_of, coordinates_in, line_of, read_checked
+from quadnorm.problems.files.axes.dimensions import Dimension, Dimensions
+from quadnorm.problems.files.axes.request import Item, Request
 from quadnorm.problems.files.fields import as_fields
-from quadnorm.problems.files.model import FieldFile
-from quadnorm.problems.files.packing import unpacked
+from quadnorm.problems.files.formats.variables import Variables, loader_of, unique_names, xarray_module
+from quadnorm.problems.files.model import MOST_NODES, FieldFile
 
 _OTHERS = ("bounds", "climatology", "coordinates")  # attributes that name arrays which are no fields
+Read = Callable[[str], np.ndarray]
 
 
-@dataclass(frozen=True)
-class Variable:
-    """An array of a file with its attributes and dimensions, not yet read."""
-
-    shape: tuple[int, ...]
-    notes: Mapping[str, Any]
-    dims: Dimensions
-    along: Callable[[int], Load]
-
-    @property
-    def units(self) -> str:
-        """The units that its attributes state; empty where they state none."""
-        return str(self.notes.get("units") or self.notes.get("unit") or "")
-
-
-def read_described(
-    path: Path,
-    layout: str,
-    variables: Mapping[str, Variable],
-    request: Request,
-    asked: Asked,
-    notes: Mapping[str, Any],
-) -> FieldFile:
-    """The fields of a file with their nodes; ``notes`` are the attributes of the file."""
-    scales = {d.key for v in variables.values() for d in v.dims if d.key}
+def read_described(path: Path, layout: str, variables: Variables, request: Request, asked: Asked) -> FieldFile:
+    """The fields of a file with their nodes."""
+    arrays, given = variables.arrays, variables.dims
+    scales = {d.key for dims in given.values() for d in dims if d.key}
     kinds = {
         name: kind
-        for name, v in variables.items()
-        if (kind := _coordinate_kind(name, v)) and name not in scales and name not in request.named
+        for name in arrays
+        if (kind := _coordinate_kind(name, variables)) and name not in scales and name not in request.named
     }
     read = partial(_whole, path, variables)
     ignore = asked.ignore_coordinates
-    dims = with_auxiliary({name: v.dims for name, v in variables.items()}, kinds, read, ignore=ignore)
-    bare = {name: v.shape for name, v in variables.items() if not v.dims and name not in scales}
+    dims = _with_coordinates(given, kinds, read, ignore)
+    others = (scales | set(kinds) | auxiliaries(arrays) | _named_by_attributes(arrays)) - set(request.named)
+    place = None
+    if not ignore:
+        dims, place = _scattered(path, variables, dims, others)
+        if place is not None and len(place.dims) == 1 and request.axes is None:
+            request = replace(request, spatial=1)
+    bare = {name: v.shape for name, v in arrays.items() if not given[name] and name not in scales}
     lines = coordinates_in(path, bare, read, request.dim, request.named, ignore=ignore)
-    others = (scales | set(kinds) | lines.names | _named_by_attributes(variables)) - set(request.named)
+    others |= lines.names - set(request.named)
     items = {
-        name: Item(v.shape, partial(_along, path, name, v), v.units, dims[name])
-        for name, v in variables.items()
+        name: Item(v.shape, partial(loader_of, path, name, v), variables.units(name), dims[name])
+        for name, v in arrays.items()
         if name not in others
     }
     fields, found = as_fields(path, items, request, lines)
-    return assemble(path, layout, fields, asked, found, notes.get("placement"), attributes=notes)
+    file = assemble(path, layout, fields, asked, found, variables.notes.get("placement"), attributes=variables.notes)
+    widest = max(fields, key=lambda n: len(fields[n].shape))
+    return replace(file, locate=None if ignore else partial(_located, path, variables, dims, others, widest))
 
 
-def _coordinate_kind(name: str, v: Variable) -> str:
+def _coordinate_kind(name: str, variables: Variables) -> str:
     """Latitudes and longitudes on the dimensions of fields, and x and y along one dimension; empty for other arrays."""
-    kind = kind_of(name, v.notes) if v.dims else ""
+    v = variables.arrays[name]
+    kind = kind_of(name, v.attrs) if variables.dims[name] else ""
     most = {"latitude": 3, "longitude": 3, "x": 1, "y": 1}.get(kind, 0)
-    return kind if len(v.shape) <= most else ""
+    return kind if v.ndim <= most else ""
 
 
-def _named_by_attributes(variables: Mapping[str, Variable]) -> set[str]:
-    listed = [v.notes.get(key) for v in variables.values() for key in _OTHERS]
+def _named_by_attributes(arrays: Mapping[str, Any]) -> set[str]:
+    listed = [{**v.encoding, **v.attrs}.get(key) for v in arrays.values() for key in _OTHERS]
     return {name for text in listed if isinstance(text, str) for name in text.split()}
 
 
-def _along(path: Path, name: str, v: Variable, axis: int) -> Load:
-    try:
-        return unpacked(v.along(axis), v.notes)
-    except ValueError as error:
-        raise ValueError(f"{path}: {name!r}: {error}") from None
+def _whole(path: Path, variables: Variables, name: str) -> np.ndarray:
+    v = variables.arrays[name]
+    return read_checked(path, name, v.shape, lambda n: loader_of(path, n, v, 0)(slice(None)))
 
 
-def _whole(path: Path, variables: Mapping[str, Variable], name: str) -> np.ndarray:
-    return read_checked(path, name, variables[name].shape, lambda n: _along(path, n, variables[n], 0)(slice(None)))
+def _with_coordinates(
+    dims: Mapping[str, Dimensions], kinds: Mapping[str, str], read: Read, ignore: bool
+) -> dict[str, Dimensions]:
+    """The dimensions of every array, with nodes from coordinates that lie on them without being one: lat(row) and
+    lon(col), lat(y, x) and lon(y, x), lat(cell) and lon(cell).
+
+    ``kinds``: name → what it is, of the arrays that are coordinates.
+    """
+    found: dict[str, Dimension] = {}
+    bent: dict[str, list[str]] = {}
+    lines: dict[str, list[tuple[str, Dimension]]] = {}
+    for name, kind in kinds.items():
+        own = dims.get(name, ())
+        bare = [d for d in own if d.key and d.values is None and d.kind != "time"]
+        if ignore or not bare or kind not in FLAT:
+            continue
+        values = _at_one_time(read(name), own)
+        space = [d for d in own if d.kind != "time"] if values.ndim < len(own) else list(own)
+        axis = axis_of(values) if values.ndim > 1 else 0
+        if axis < 0:
+            for d in bare:
+                bent.setdefault(d.key, []).append(name)
+        elif space[axis].values is None:
+            line = replace(space[axis], kind=kind, values=line_of(values, axis))
+            lines.setdefault(space[axis].key, []).append((name, line))
+    for key, several in lines.items():
+        if len({d.kind for _, d in several}) > 1:  # both coordinates of a point: columns, stations, cells
+            bent.setdefault(key, []).extend(name for name, _ in several)
+        else:
+            found[key] = several[0][1]
+    for own in dims.values():
+        for d in own:
+            if d.key in bent and d.key not in found:
+                found[d.key] = replace(d, bent=tuple(bent[d.key]))
+    return {name: tuple(found.get(d.key, d) for d in own) for name, own in dims.items()}
+
+
+def _at_one_time(values: np.ndarray, own: Dimensions) -> np.ndarray:
+    """Coordinates that are stored once for each time, if they do not change."""
+    if len(own) > 1 and own[0].kind == "time" and values.shape[0] and not np.ptp(values, axis=0).any():
+        return np.asarray(values[0])
+    return values
+
+
+def _scattered(
+    path: Path, variables: Variables, dims: dict[str, Dimensions], others: set[str]
+) -> tuple[dict[str, Dimensions], Located | None]:
+    """Mark the dimensions whose samples have two coordinates each, if the file says where their cells end: by corners,
+    areas or a mesh; or if they are points, whose cells are Voronoi's. Without these, straight axes are needed.
+    """
+    fields = [n for n in variables.arrays if n not in others and dims[n]]
+    known = variables.arrays
+    bent = {d.key for n in fields for d in dims[n] if d.bent}
+    topology = any(known[n].attrs.get("cf_role") == "mesh_topology" for n in known)
+    wanted = [n for n in fields if any(d.key in bent for d in dims[n]) or topology or _healpix(known)]
+    for name in sorted(wanted, key=lambda n: -known[n].ndim):
+        try:
+            place = _located(path, variables, dims, others, name)
+        except ValueError:
+            continue
+        if place.places is None or place.evidence.endswith("no corners") or not (bent or len(place.dims) == 1):
+            continue
+        if len(place.dims) == 1 and place.evidence.startswith(f"{place.dims[0]}:"):
+            continue  # an ordinary axis
+        here = set(place.dims)
+        marked = {
+            n: tuple(replace(d, kind=POINTS, bent=(), values=None, located=True) if d.key in here else d for d in own)
+            for n, own in dims.items()
+        }
+        return marked, place
+    return dims, None
+
+
+def _healpix(arrays: Mapping[str, Any]) -> bool:
+    return any(v.attrs.get("grid_mapping_name") == "healpix" for v in arrays.values())
+
+
+def _located(path: Path, variables: Variables, dims: Mapping[str, Dimensions], others: set[str], name: str) -> Located:
+    """Where the samples of a field lie, by all the coordinates, bounds and areas of the file."""
+    x = xarray_module()
+    field = variables.arrays[name]
+    names = unique_names(dims[name], field.ndim)
+    sizes = dict(zip(names, field.shape, strict=True))
+    kept: dict[str, Any] = {}
+    for other, v in variables.arrays.items():
+        own = unique_names(dims[other], v.ndim) if dims[other] else [[], [other], None][min(v.ndim, 2)]
+        if other == name or other not in others or own is None or v.size > MOST_NODES:
+            continue
+        if all(sizes.setdefault(d, n) == n for d, n in zip(own, v.shape, strict=True)):
+            kept[other] = (own, np.asarray(v.values), {**v.encoding, **v.attrs})
+    zeros = np.broadcast_to(0.0, field.shape)
+    with parsing(path, f"its coordinates do not say where the samples of {name!r} lie"):
+        dataset = x.Dataset({**kept, name: (names, zeros, {**field.encoding, **field.attrs})})
+        return located(dataset[name], dataset)

@@ -52,7 +52,13 @@ def _with_dimensions(
         return lines
     kept = {a: x for a, x in lines.values.items() if nodes.kinds.get(a) in (None, lines.words.get(a, a))}
     words = {a: word for a, word in lines.words.items() if a in kept}
-    return replace(lines, values=kept | dict(nodes.values), words=words | dict(nodes.words), times=nodes.times)
+    return replace(
+        lines,
+        values=kept | dict(nodes.values),
+        words=words | dict(nodes.words),
+        times=nodes.times,
+        located=nodes.located,
+    )
 
 
 def _turned(

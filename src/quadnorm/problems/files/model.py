@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from quadnorm._suggest import unknown
+from quadnorm.measures.data.measure import Located
 
 MOST_NODES = 2**24  # of an axis: what is known of an axis is kept in memory, and a file may announce any number
 SPACE = "xyz"
@@ -82,6 +83,7 @@ class FieldFile:
     attributes: Mapping[str, Any] = field_(default_factory=dict)
     evidence: str = "as declared"  # how it is known where the nodes lie
     words: tuple[str, ...] = ()  # names of the spatial axes, such as latitude; their letters where there are none
+    locate: Callable[[], Located] | None = None  # finds out where the samples lie, by all that the file knows of it
 
     def __getitem__(self, name: str) -> Field:
         if name not in self.fields:

@@ -12,8 +12,9 @@ import numpy as np
 
 from quadnorm._suggest import unknown
 from quadnorm.problems.base import Array, Problem
-from quadnorm.problems.files import official_file, read_mat
+from quadnorm.problems.files import read_mat
 from quadnorm.problems.fine import cubic, select
+from quadnorm.problems.stored.official import official_file
 
 _RESTRICTIONS = ("index", "bicubic")
 

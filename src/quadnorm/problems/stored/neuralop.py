@@ -11,9 +11,10 @@ from typing import ClassVar
 import numpy as np
 
 from quadnorm.problems.base import Array
-from quadnorm.problems.files import data_folder, read_pt
+from quadnorm.problems.files import read_pt
 from quadnorm.problems.stored.base import Store, StoredProblem
 from quadnorm.problems.stored.fetch import Wheel, fetch
+from quadnorm.problems.stored.official import data_folder
 
 WHEEL = Wheel(
     package="neuraloperator",

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from quadnorm.problems.files import official_file, read_fields, read_mat, read_npy, read_pt
+from quadnorm.problems.files import read_fields, read_mat, read_npy, read_pt
+from quadnorm.problems.stored.official import official_file
 
 RNG = np.random.default_rng(5)
 COEFF = RNG.choice([3.0, 12.0], (6, 9, 9))

@@ -37,6 +37,7 @@ class FileCoordinates:
     words: Mapping[str, str] = field(default_factory=dict)
     times: np.ndarray | None = None
     unsure: bool = False
+    located: bool = False  # the places of the samples are known, not as axes
 
     @property
     def counts(self) -> dict[str, int]:

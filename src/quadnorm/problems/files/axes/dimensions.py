@@ -32,6 +32,7 @@ class Dimension:
     key: str = ""
     values: np.ndarray | None = field(default=None, compare=False)
     bent: tuple[str, ...] = ()
+    located: bool = False  # its samples have two coordinates each, and their cells are known
 
     @property
     def word(self) -> str:

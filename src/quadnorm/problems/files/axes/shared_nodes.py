@@ -20,6 +20,7 @@ class SharedNodes:
     words: Mapping[str, str]
     kinds: Mapping[str, str]
     times: np.ndarray | None = None
+    located: bool = False  # the places of the samples are known, not as axes
 
 
 def nodes_of(path: Path, axes: Mapping[str, str], dims: Mapping[str, Dimensions]) -> SharedNodes:
@@ -45,6 +46,7 @@ def nodes_of(path: Path, axes: Mapping[str, str], dims: Mapping[str, Dimensions]
         {letter: d.word for letter, d in spatial.items()},
         {letter: d.kind for letter, d in spatial.items() if d.kind in SPATIAL},
         values.get("t"),
+        any(d.located for d in spatial.values()),
     )
 
 

@@ -11,76 +11,49 @@ import torch
 
 from quadnorm._files import require_file
 from quadnorm._foreign import parsing, read_arrays, require_unpacked
-from quadnorm.problems.files.assemble import Asked, assemble
+from quadnorm.problems.files.assemble import Options, assemble
 from quadnorm.problems.files.axes.coordinates import FileCoordinates, coordinates_in
-from quadnorm.problems.files.axes.request import Picker, Request, item
+from quadnorm.problems.files.axes.request import Request, item
 from quadnorm.problems.files.fields import as_fields
 from quadnorm.problems.files.model import FieldFile
 
 _MOST_LEVELS = 16  # of containers in containers
 
 
-def read_npy(
-    path: str | Path,
-    *,
-    axes: Mapping[str, str] | str | None = None,
-    dim: int = 2,
-    channels: str = "auto",
-    placement: str | Sequence[str] | None = None,
-    domain: Any = None,
-) -> FieldFile:
+def read_npy(path: Path, options: Options) -> FieldFile:
     """One array, memory-mapped: field "data". It never says where its nodes lie.
 
     ``axes`` are its letters; in a dictionary they may also stand under the file's own name, without its ending.
     """
-    path = require_file(Path(path))
+    require_file(path)
     with parsing(path, "not a plain .npy array: damaged, cut short, or with objects in it"):
         data = np.load(path, mmap_mode="r", allow_pickle=False)
+    axes = options.axes
     letters = axes if axes is None or isinstance(axes, str) else axes.get("data") or axes.get(path.stem)
-    field, _ = as_fields(path, {"data": item(data)}, Request(["data"], letters, dim, channels), FileCoordinates({}))
-    return assemble(path, "npy", field, Asked(placement, domain))
+    request = Request(["data"], letters, options.dim, options.channels)
+    field, _ = as_fields(path, {"data": item(data)}, request, FileCoordinates({}))
+    return assemble(path, "npy", field, options.asked)
 
 
-def read_npz(
-    path: str | Path,
-    *,
-    fields: Sequence[str] | Picker | None = None,
-    axes: Mapping[str, str] | str | None = None,
-    dim: int = 2,
-    channels: str = "auto",
-    placement: str | Sequence[str] | None = None,
-    domain: Any = None,
-    ignore_coordinates: bool = False,
-) -> FieldFile:
-    """Named arrays; arguments as in :func:`quadnorm.problems.files.read_hdf5`.
+def read_npz(path: Path, options: Options) -> FieldFile:
+    """Named arrays.
 
     A member ``placement`` (text, one word or one for each axis) gives the placement.
     """
-    path = require_file(Path(path))
+    require_file(path)
     members = read_arrays(path, "not a plain .npz of arrays: damaged, cut short, or with objects in it")
     stated = members.pop("placement", None)
-    known = None if stated is None or placement is not None else np.atleast_1d(stated).astype(str).tolist()
-    request, asked = Request(fields, axes, dim, channels), Asked(placement, domain, ignore_coordinates)
-    return _assembled(path, "npz", members, request, asked, known[0] if known and len(known) == 1 else known)
+    known = None if stated is None or options.placement is not None else np.atleast_1d(stated).astype(str).tolist()
+    return _assembled(path, "npz", members, options, known[0] if known and len(known) == 1 else known)
 
 
-def read_pt(
-    path: str | Path,
-    *,
-    fields: Sequence[str] | Picker | None = None,
-    axes: Mapping[str, str] | str | None = None,
-    dim: int = 2,
-    channels: str = "auto",
-    placement: str | Sequence[str] | None = None,
-    domain: Any = None,
-    ignore_coordinates: bool = False,
-) -> FieldFile:
-    """A dictionary of tensors, such as neuraloperator's {x, y}; arguments as in ``read_hdf5``.
+def read_pt(path: Path, options: Options) -> FieldFile:
+    """A dictionary of tensors, such as neuraloperator's {x, y}.
 
     Tensors in dictionaries inside it are called "train/x"; those of a list or tuple "0", "1", …; a single tensor
     "data". Loaded with ``weights_only=True``: a file with anything but tensors and plain containers in it is refused.
     """
-    path = require_file(Path(path))
+    require_file(path)
     content = _loaded(path)
     try:
         members = {name: _plain(name, t) for name, t in _tensors(content).items()}
@@ -90,8 +63,7 @@ def read_pt(
         raise ValueError(
             f"{path}: expected tensors, best a dictionary of them such as {{x, y}}, got {type(content).__name__}"
         )
-    request, asked = Request(fields, axes, dim, channels), Asked(placement, domain, ignore_coordinates)
-    return _assembled(path, "pt", members, request, asked)
+    return _assembled(path, "pt", members, options)
 
 
 def _loaded(path: Path) -> Any:
@@ -136,15 +108,14 @@ def _assembled(
     path: Path,
     layout: str,
     members: Mapping[str, np.ndarray],
-    request: Request,
-    asked: Asked,
+    options: Options,
     known: str | Sequence[str] | None = None,
 ) -> FieldFile:
+    request = options.request()
     numbers = {name: v for name, v in members.items() if v.dtype.kind in "fiubc" or name in request.named}
     shapes = {name: v.shape for name, v in numbers.items()}
-    lines = coordinates_in(
-        path, shapes, numbers.__getitem__, request.dim, request.named, ignore=asked.ignore_coordinates
-    )
+    ignore = options.ignore_coordinates
+    lines = coordinates_in(path, shapes, numbers.__getitem__, request.dim, request.named, ignore=ignore)
     items = {name: item(v) for name, v in numbers.items() if name not in lines.names}
     fields, found = as_fields(path, items, request, lines)
-    return assemble(path, layout, fields, asked, found, known)
+    return assemble(path, layout, fields, options.asked, found, known)

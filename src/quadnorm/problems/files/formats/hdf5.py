@@ -81,19 +81,28 @@ def loader(path: Path, key: str, axis: int = 0, *, reverse: bool = False) -> Cal
 
 
 def _load(path: Path, key: str, axis: int, reverse: bool, index: Any) -> np.ndarray:
+    inverse = None
+    if isinstance(index, np.ndarray):  # HDF5 takes indices only in increasing order, each once
+        index, inverse = np.unique(index, return_inverse=True)
+    with opened(path) as file:
+        rank = file[key].ndim
+    stored = rank - 1 - axis if reverse else axis
+    values = read_some(path, key, (*[slice(None)] * stored, index) if rank else ())
+    values = np.moveaxis(values.T if reverse else values, axis, 0) if rank else values
+    return values if inverse is None else values[inverse]
+
+
+def read_some(path: Path, key: str, index: tuple[Any, ...]) -> np.ndarray:
+    """The part of a dataset at an index that HDF5 takes: slices, whole numbers, one increasing list."""
     with opened(path) as file:
         data = file[key]
-        inverse = None
-        if isinstance(index, np.ndarray):  # HDF5 takes indices only in increasing order, each once
-            index, inverse = np.unique(index, return_inverse=True)
-        stored = data.ndim - 1 - axis if reverse else axis
-        rows = np.arange(data.shape[stored])[index].size if data.ndim else 1
-        row = math.prod(n for k, n in enumerate(data.shape) if k != stored)
-        require(rows * row * data.dtype.itemsize, f"{path}: reading {rows} samples of {key!r}, {data.shape},")
+        sizes = [np.arange(n)[i].size for n, i in zip(data.shape, index, strict=False)]
+        count = math.prod(sizes) * math.prod(data.shape[len(index) :])
+        partial_ = [n for n, i in zip(sizes, index, strict=False) if not (isinstance(i, slice) and i == slice(None))]
+        rows = (partial_ or sizes or [1])[0]
+        require(count * data.dtype.itemsize, f"{path}: reading {rows} samples of {key!r}, {data.shape},")
         with parsing(path, f"dataset {key!r} cannot be read, the file is damaged"):
-            values = np.asarray(data[(*[slice(None)] * stored, index)] if data.ndim else data[()])
-        values = np.moveaxis(values.T if reverse else values, axis, 0) if data.ndim else values
-        return values if inverse is None else values[inverse]
+            return np.asarray(data[index])
 
 
 def coordinate(file: Any, key: str) -> np.ndarray:

@@ -9,7 +9,8 @@
 import math
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,9 @@ import numpy as np
 from quadnorm._files import open_file, require_file
 from quadnorm._foreign import parsing
 from quadnorm._memory import require
-from quadnorm.problems.files.assemble import Asked, assemble
+from quadnorm.problems.files.assemble import Options, assemble
 from quadnorm.problems.files.axes.coordinates import coordinates_in
-from quadnorm.problems.files.axes.request import Item, Picker, Request
+from quadnorm.problems.files.axes.request import Item, Request
 from quadnorm.problems.files.fields import as_fields
 from quadnorm.problems.files.formats.hdf5 import datasets, loader, opened
 from quadnorm.problems.files.model import FieldFile
@@ -36,24 +37,14 @@ _MOST_PER_BYTE = 1040  # numbers of one byte each, as zlib can compress them
 _NUMERIC = {"double", "single", "logical", *(f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64))}
 
 
-def read_mat(
-    path: str | Path,
-    *,
-    fields: Sequence[str] | Picker | None = None,
-    axes: Mapping[str, str] | str | None = None,
-    dim: int = 2,
-    channels: str = "auto",
-    placement: str | Sequence[str] | None = None,
-    domain: Any = None,
-    ignore_coordinates: bool = False,
-) -> FieldFile:
-    """One .mat file; arguments as in :func:`quadnorm.problems.files.read_hdf5`.
+def read_mat(path: Path, options: Options) -> FieldFile:
+    """One .mat file.
 
     Darcy and Navier–Stokes files of the Fourier neural operator are recognized by their keys; for other files give
     ``placement``, unless they hold coordinates. A version 5 array is read as a whole when its first sample is asked
     for, and kept in memory.
     """
-    path = require_file(Path(path))
+    require_file(path)
     new = _is_hdf5(path)
     present = _variables_73(path) if new else _variables_5(path)
     items = {
@@ -65,27 +56,20 @@ def read_mat(
             f"{path}: no arrays of numbers, got {_held_5(path) if not new else 'other data'}; store each field as a "
             "variable of its own, not in structs or cells"
         )
-    known, times = None, None
+    known, times, axes = None, None, options.axes
     if {"coeff", "sol"} <= set(present):
         known = "cell"
     elif {"a", "u", "t"} <= set(present) and len(present["u"]) == 4 and not isinstance(axes, str):
         known, axes = "periodic", {"a": "nxy", "u": "nxyt"} | dict(axes or {})
         times = _whole(items["t"]).reshape(-1)
-    request, asked = Request(fields, axes, dim, channels), Asked(placement, domain, ignore_coordinates)
-    lines = coordinates_in(
-        path,
-        present,
-        lambda name: _whole(items[name]),
-        request.dim,
-        request.named,
-        vectors=True,
-        ignore=ignore_coordinates,
-    )
+    request, ignore = replace(options, axes=axes).request(), options.ignore_coordinates
+    read = lambda name: _whole(items[name])  # noqa: E731
+    lines = coordinates_in(path, present, read, request.dim, request.named, vectors=True, ignore=ignore)
     fields_only = {name: i for name, i in items.items() if name not in lines.names}
     chosen, found = as_fields(path, _without_vectors(fields_only, request), request, lines)
-    by_layout = None if placement or lines.values else known  # arrays of these names may lie elsewhere
+    by_layout = None if options.placement or lines.values else known  # arrays of these names may lie elsewhere
     layout = "mat-7.3" if new else "mat-5"
-    return assemble(path, layout, chosen, asked, found, by_layout, times, known_from=MAT_NODES)
+    return assemble(path, layout, chosen, options.asked, found, by_layout, times, known_from=MAT_NODES)
 
 
 def _whole(i: Item) -> np.ndarray:

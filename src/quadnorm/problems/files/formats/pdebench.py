@@ -10,7 +10,6 @@
 Release: "PDEBench Datasets", DOI 10.18419/darus-2986.
 """
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,25 +17,17 @@ from typing import Any
 import numpy as np
 
 from quadnorm._memory import require
-from quadnorm.problems.files.assemble import Asked, assemble
+from quadnorm.problems.files.assemble import Options, assemble
 from quadnorm.problems.files.axes.coordinates import FileCoordinates
-from quadnorm.problems.files.axes.request import Picker, choose
+from quadnorm.problems.files.axes.request import choose
 from quadnorm.problems.files.formats.hdf5 import attributes, coordinate, datasets, loader, opened
 from quadnorm.problems.files.model import SPACE, Field, FieldFile
 
 _FLOW = {"velocity": "ntxyc", "particles": "ntxyc", "force": "nxyc"}
 
 
-def read_pdebench(
-    path: str | Path,
-    *,
-    fields: Sequence[str] | Picker | None = None,
-    placement: str | Sequence[str] | None = None,
-    domain: Any = None,
-    ignore_coordinates: bool = False,
-) -> FieldFile:
-    """One PDEBench file; arguments as in :func:`quadnorm.problems.files.read_hdf5`."""
-    path = Path(path)
+def read_pdebench(path: Path, options: Options) -> FieldFile:
+    """One PDEBench file."""
     with opened(path) as file:
         present, notes = datasets(file), attributes(file)
         groups = sorted(name for name in file if name.isdigit() and f"{name}/data" in present)
@@ -49,15 +40,14 @@ def read_pdebench(
         readable = {name: _field(path, name, shape, dim) for name, shape in candidates.items()}
     if not readable:
         raise ValueError(f"{path}: no PDEBench arrangement; it holds {', '.join(present) or 'no dataset at all'}")
-    chosen = {name: readable[name] for name in choose(path, fields, list(readable))}
-    asked = Asked(placement, domain, ignore_coordinates)
+    chosen = {name: readable[name] for name in choose(path, options.fields, list(readable))}
     return assemble(
         path,
         "pdebench",
         chosen,
-        asked,
+        options.asked,
         FileCoordinates(coordinates),
-        "cell" if placement is None else None,
+        "cell" if options.placement is None else None,
         times,
         notes,
     )

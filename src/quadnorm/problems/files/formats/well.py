@@ -9,29 +9,20 @@ Release: "The Well: a Large-Scale Collection of Diverse Physics Simulations for 
 DOI 10.48550/arXiv.2412.00568.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from quadnorm.problems.files.assemble import Asked, assemble
+from quadnorm.problems.files.assemble import Options, assemble
 from quadnorm.problems.files.axes.coordinates import FileCoordinates
-from quadnorm.problems.files.axes.request import Picker, choose
+from quadnorm.problems.files.axes.request import choose
 from quadnorm.problems.files.formats.hdf5 import attributes, coordinate, loader, opened, units
 from quadnorm.problems.files.model import SPACE, Field, FieldFile
 
 _GROUPS = {"t0_fields": "", "t1_fields": "c", "t2_fields": "cd"}
 
 
-def read_well(
-    path: str | Path,
-    *,
-    fields: Sequence[str] | Picker | None = None,
-    placement: str | Sequence[str] | None = None,
-    domain: Any = None,
-    ignore_coordinates: bool = False,
-) -> FieldFile:
-    """One file of the Well; arguments as in :func:`quadnorm.problems.files.read_hdf5`."""
-    path = Path(path)
+def read_well(path: Path, options: Options) -> FieldFile:
+    """One file of the Well."""
     with opened(path) as file:
         absent = [name for name in ("dimensions", "t0_fields") if name not in file]
         if absent:
@@ -59,10 +50,9 @@ def read_well(
     for f in readable.values():
         if f.axes.startswith("n") and count is not None and f.shape[0] != count:
             raise ValueError(f"{path}: n_trajectories is {count}, but {f.name!r} holds {f.shape[0]} samples")
-    chosen = {name: readable[name] for name in choose(path, fields, list(readable))}
-    known = [("periodic" if name in periodic else None) if placement is None else None for name in names]
-    asked = Asked(placement, domain, ignore_coordinates)
-    return assemble(path, "the_well", chosen, asked, FileCoordinates(coordinates), known, times, notes)
+    chosen = {name: readable[name] for name in choose(path, options.fields, list(readable))}
+    known = [("periodic" if name in periodic else None) if options.placement is None else None for name in names]
+    return assemble(path, "the_well", chosen, options.asked, FileCoordinates(coordinates), known, times, notes)
 
 
 def _periodic(file: Any) -> set[str]:

@@ -229,7 +229,11 @@ def test_a_model_is_trained_evaluated_anchored_and_audited(tmp_path, monkeypatch
     assert run(["train", *small, "-o", "run"]) == 0
     assert "best validation error" in capsys.readouterr().out
     assert run(["eval", "run", "--resolution", "9", "17", "-o", "errors.json"]) == 0
-    assert len(json.loads((tmp_path / "errors.json").read_text())["errors"]) == 2
+    written = json.loads((tmp_path / "errors.json").read_text())["ways"]
+    assert {way: [e["grid"] for e in row] for way, row in written.items()} == {
+        "as-trained": [9, 17],
+        "transferred": [9, 17],
+    }
     assert run(["anchor", "run", "-r", "17", "-o", "elsewhere.safetensors"]) == 2
     assert "was trained at 9, not at 17" in capsys.readouterr().err
     assert run(["anchor", "run", "-r", "17", "-o", "elsewhere.safetensors", "--force"]) == 0

@@ -29,7 +29,7 @@ def rows(text):
 
 
 def test_eval_compares_the_ways(trained, capsys):
-    ways = "as-trained,anchored,extended,native,transferred"
+    ways = "as-trained,transferred,anchored,extended,native"
     assert run(["eval", trained, "-r", "9", "17", "--how", "all", "--json"]) == 0, capsys.readouterr().err
     errors = {(r["way"], r["grid"]): r["relative_l2"] for r in json.loads(capsys.readouterr().out)}
     assert set(errors) == {(way, n) for way in ways.split(",") for n in (9, 17)}
@@ -40,11 +40,21 @@ def test_eval_compares_the_ways(trained, capsys):
 
 def test_eval_as_csv_is_eval_as_json(trained, capsys):
     assert run(["eval", trained, "-r", "17", "--json"]) == 0
-    (one,) = json.loads(capsys.readouterr().out)
+    ours = json.loads(capsys.readouterr().out)
+    assert [(r["way"], r["grid"]) for r in ours] == [("as-trained", 9), ("as-trained", 17), ("transferred", 17)]
+    assert [r["over_training_grid"] for r in ours] == [r["relative_l2"] / ours[0]["relative_l2"] for r in ours]
     assert run(["eval", trained, "-r", "17", "--csv"]) == 0
-    (other,) = rows(capsys.readouterr().out)
-    assert {k: str(v) for k, v in one.items()} == other
-    assert one["way"] == "transferred"
+    assert rows(capsys.readouterr().out) == [{k: str(v) for k, v in r.items()} for r in ours]
+
+
+def test_eval_marks_the_best_way_and_draws(trained, tmp_path, capsys):
+    assert run(["eval", trained, "-r", "17", "-o", str(tmp_path / "errors.png")]) == 0, capsys.readouterr().err
+    table = capsys.readouterr().out
+    assert "× training grid" in table
+    assert table.count(" *") == 1
+    assert (tmp_path / "errors.png").read_bytes().startswith(b"\x89PNG")
+    assert run(["eval", trained, "-r", "17", "-o", str(tmp_path / "errors.txt")]) == 2
+    assert "expected a name that ends in .json, .png, .svg, .pdf" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_train_and_eval_own_files(files, capsys, monkeypatch):
     assert (config.resolutions.train, config.resolutions.test) == ((8,), (16,))
     assert run(["eval", "run", "-r", "8", "16", "-o", "errors.json"]) == 0, capsys.readouterr().err
     with open("errors.json") as file:
-        rows = json.load(file)["errors"]
+        rows = json.load(file)["ways"]["as-trained"]
     assert [(r["grid"], len(r["plain"])) for r in rows] == [(8, 6), (16, 6)]
     with monkeypatch.context() as elsewhere:
         elsewhere.chdir("run")
@@ -154,4 +154,4 @@ def test_a_model_that_cannot_be_used_in_a_way_says_which(files, capsys, monkeypa
     assert run(["train", *files, "problem.params.placement=left", *SMALL, "-o", "run"]) == 0
     monkeypatch.setattr(ways, "predictor", refuse)
     assert run(["eval", "run", "-r", "16", "--how", "all"]) == 2
-    assert "--how anchored: this model cannot be used so (a loop over rows)" in capsys.readouterr().err
+    assert "--how transferred: this model cannot be used so (a loop over rows)" in capsys.readouterr().err

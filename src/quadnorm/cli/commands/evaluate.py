@@ -1,13 +1,18 @@
 """``quadnorm eval``."""
 
 import json
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from quadnorm._files import write_atomic
+from quadnorm._text import printable
+from quadnorm.cli.levels import note
 from quadnorm.cli.options import Csv, Json, grid, parameters
 from quadnorm.cli.terminal import rows_as, table
 
@@ -15,6 +20,14 @@ if TYPE_CHECKING:
     from quadnorm.training.evaluation import Errors
 
 Split = Literal["train", "val", "test"]
+PICTURES = (".png", ".svg", ".pdf")
+NAMES = {
+    "as-trained": "as trained",
+    "transferred": "transferred",
+    "anchored": "anchored",
+    "extended": "extended",
+    "native": "run at the training grid",
+}
 
 
 def evaluate(
@@ -29,8 +42,8 @@ def evaluate(
     how: Annotated[
         str | None,
         typer.Option(
-            help="Ways to use the model there: transferred,as-trained,anchored,extended,native or all; default: "
-            "transferred, for a file of `quadnorm anchor` anchored, on meshes as-trained."
+            help="Ways to use the model there: as-trained,transferred,anchored,extended,native or all; default: "
+            "as-trained,transferred, for a file of `quadnorm anchor` anchored."
         ),
     ] = None,
     sampling: Annotated[
@@ -43,19 +56,26 @@ def evaluate(
     source: Annotated[str | None, typer.Option(help="For index and bicubic: the grid that samples come from.")] = None,
     split: Annotated[Split, typer.Option(help="Which set of samples.")] = "test",
     which: Annotated[str, typer.Option(help="Which weights of the run: best or last.")] = "best",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write every sample's error as JSON.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="Also write every sample's error (.json), or draw the errors (.png, .svg, .pdf)."
+        ),
+    ] = None,
     param: Annotated[
         list[str] | None, typer.Option("--param", "-p", help="Change how instances are sampled: mesh=boundary.")
     ] = None,
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
-    """Errors of a trained model at other resolutions: `quadnorm eval run -r 65 129 --how all`."""
+    """Errors of a trained model at other resolutions, beside its training grid: `quadnorm eval run -r 65 129`."""
     from quadnorm.cli.commands.ways import WAYS, chosen_ways
     from quadnorm.training import read_config
     from quadnorm.training.ddp import reports
     from quadnorm.training.evaluation import WAYS as SAMPLINGS
 
+    if out is not None and out.suffix.lower() not in (".json", *PICTURES):
+        raise ValueError(f"-o {out}: expected a name that ends in .json, {', '.join(PICTURES)}")
     if how in SAMPLINGS:  # the older meaning of --how
         sampling, how = how, None
     ways = None if how is None else chosen_ways(",".join(WAYS) if how == "all" else how)
@@ -68,15 +88,18 @@ def evaluate(
         "view": parameters(param),
     }
     space = read_config(None, settings).parallel.space
-    errors, written = _errors(checkpoint, which, grids or None, ways, space, options)
+    errors, trained_at = _errors(checkpoint, which, grids or None, ways, space, options)
     if not reports():
         return
-    records = _records(errors)
+    records = _records(errors, trained_at)
     if not rows_as(records, as_json, as_csv):
-        head = ["way", "samples per axis", "relative L²", "quadrature-weighted", "instances"]
-        table(f"{checkpoint}, {split} set", head, [_row(*r.values()) for r in records])
-    if out is not None:
-        write_atomic(out, json.dumps(written) + "\n", "the evaluation")
+        head = ["way", "samples per axis", "relative L²", "× training grid", "quadrature-weighted", "instances"]
+        best = _best(records)
+        table(f"{checkpoint}, {split} set", head, [_row(r, best) for r in records])
+    if out is not None and out.suffix.lower() == ".json":
+        write_atomic(out, json.dumps(_every_sample(errors, options)) + "\n", "the evaluation")
+    elif out is not None:
+        _draw(records, f"{checkpoint}, {split} set", out)
 
 
 def _errors(
@@ -86,54 +109,87 @@ def _errors(
     ways: list[str] | None,
     space: int,
     options: Mapping[str, Any],
-) -> "tuple[dict[str, Sequence[Errors]], dict[str, Any]]":
-    """Errors at each grid by way, and what ``--out`` writes of them: every sample's."""
+) -> "tuple[dict[str, list[Errors]], Any]":
+    """Errors at each grid by way, the training grid's among them, and that grid."""
     from quadnorm.cli.commands.ways import errors_by_way
+    from quadnorm.lab.studies.evaluate import native_grid
+    from quadnorm.problems.points import POINTS
     from quadnorm.training import evaluate, load_model
+    from quadnorm.training.data import problem_of
     from quadnorm.training.files.saved import is_anchored
 
-    if ways is None and space == 1 and not is_anchored(checkpoint, which) and _on_a_grid(checkpoint, which):
-        ways = ["transferred"]
-    if ways is None or ways == ["as-trained"]:
-        evaluation = evaluate(checkpoint, grids, which=which, space=space, as_trained=ways is not None, **options)
-        way = "anchored" if ways is None and is_anchored(checkpoint, which) else "as-trained"
-        return {way: evaluation.grids}, evaluation.to_json()
-    if space > 1:
-        raise ValueError("parallel.space shares a field between processes for --how as-trained only")
+    anchored_file = is_anchored(checkpoint, which)
     model, config = load_model(checkpoint, which, as_trained=True)
+    trained_at = native_grid(config)
+    on_points = problem_of(config).placement == POINTS
+    if ways is None:
+        plain = space > 1 or on_points or options["how"] != "exact"
+        ways = ["anchored"] if anchored_file else ["as-trained"] if plain else ["as-trained", "transferred"]
+    if space > 1:
+        if ways != ["as-trained"]:
+            raise ValueError("parallel.space shares a field between processes for --how as-trained only")
+        evaluation = evaluate(checkpoint, grids, which=which, space=space, as_trained=True, **options)
+        return {"as-trained": list(evaluation.grids)}, trained_at
     # A file of ``quadnorm anchor`` may be anchored to another grid than that of training.
-    anchored = load_model(checkpoint, which)[0] if is_anchored(checkpoint, which) else None
-    errors = errors_by_way(model, config, grids, ways, anchored, **options)
-    by_way = {
-        way: [
-            {"grid": e.grid, "mean": e.mean, "weighted_mean": e.weighted_mean, "plain": e.plain, "weighted": e.weighted}
-            for e in row
-        ]
-        for way, row in errors.items()
-    }
-    asked = {"split": options["split"], "how": options["how"], "source": options["source"]}
-    if len(by_way) == 1:
-        ((way, rows),) = by_way.items()
-        return dict(errors), {**asked, "way": way, "errors": rows}
-    return dict(errors), {**asked, "ways": by_way}
+    anchored = load_model(checkpoint, which)[0] if anchored_file and "anchored" in ways else None
+    clock = _Clock(_training_seconds(checkpoint, which), config, grids, ways)
+    errors: dict[str, list[Errors]] = {}
+    if grids is not None and trained_at not in grids and not on_points and options["how"] == "exact":
+        with suppress(ValueError, OSError):  # files of the user's own may not have this grid
+            errors = errors_by_way(model, config, [trained_at], ["as-trained"], **options)
+            clock.measured(trained_at)
+    for way, row in errors_by_way(model, config, grids, ways, anchored, clock.step, **options).items():
+        errors.setdefault(way, []).extend(row)
+    return errors, trained_at
 
 
-def _on_a_grid(checkpoint: Path, which: str) -> bool:
-    """Whether a model's samples lie on grids, not on meshes."""
-    from quadnorm.problems.points import POINTS
-    from quadnorm.training import load_model
-    from quadnorm.training.data import problem_of
+def _training_seconds(checkpoint: Path, which: str) -> float:
+    """How long training took, by its records of epochs; infinite if that is not known."""
+    from quadnorm.training.files.checkpoint import read_checkpoint
+    from quadnorm.training.files.saved import find_checkpoint
 
-    return problem_of(load_model(checkpoint, which, as_trained=True)[1]).placement != POINTS
+    state = read_checkpoint(find_checkpoint(checkpoint, which))[1].get("state")
+    history = state.get("history", []) if isinstance(state, dict) else []
+    seconds = [e.get("seconds") for e in history if isinstance(e, dict)]
+    return sum(s for s in seconds if isinstance(s, (int, float))) if seconds else float("inf")
 
 
-def _records(errors: "Mapping[str, Sequence[Errors]]") -> list[dict[str, Any]]:
-    """One row for each way and grid, as JSON and CSV show it."""
+class _Clock:
+    """Says once how long an evaluation will take, if that is longer than the training was and above a minute."""
+
+    def __init__(self, training: float, config: Any, grids: list[Any] | None, ways: list[str]) -> None:
+        from quadnorm.training.data import problem_of
+
+        self.training, self.shape = training, problem_of(config).shape
+        self.todo = [(way, n) for n in grids or config.test_resolutions for way in ways]
+        self.began, self.done = time.monotonic(), 0.0
+
+    def measured(self, n: Any) -> None:
+        """One pass at a grid is over."""
+        self.done += prod(self.shape(n))
+        spent, left = time.monotonic() - self.began, sum(prod(self.shape(m)) for _, m in self.todo)
+        total = spent * (1 + left / self.done)
+        if total > max(self.training, 60) and left:
+            from quadnorm.training.logs import duration
+
+            note(f"about {duration(total)} in all, longer than the {duration(self.training)} of training")
+            self.training = float("inf")
+
+    def step(self, way: str, n: Any) -> None:
+        """One way at a grid is over."""
+        self.todo.remove((way, n))
+        self.measured(n)
+
+
+def _records(errors: "Mapping[str, Sequence[Errors]]", trained_at: Any) -> list[dict[str, Any]]:
+    """One row for each way and grid, as JSON and CSV show it; the factor is to the error at the training grid."""
+    home = next((e.mean for row in errors.values() for e in row if e.grid == trained_at), None)
     return [
         {
             "way": way,
             "grid": "x".join(map(str, e.grid)) if isinstance(e.grid, tuple) else e.grid,
             "relative_l2": e.mean,
+            "over_training_grid": e.mean / home if home else None,
             "weighted_relative_l2": e.weighted_mean,
             "instances": len(e.plain),
         }
@@ -142,5 +198,61 @@ def _records(errors: "Mapping[str, Sequence[Errors]]") -> list[dict[str, Any]]:
     ]
 
 
-def _row(way: str, n: int | str, plain: float, weighted: float, instances: int) -> tuple[str, ...]:
-    return way, str(n), f"{100 * plain:.3f} %", f"{100 * weighted:.3f} %", str(instances)
+def _best(records: Sequence[Mapping[str, Any]]) -> set[tuple[str, Any]]:
+    """The way with the smallest error at each grid where several were compared."""
+    best = set()
+    for n in dict.fromkeys(r["grid"] for r in records):
+        here = [r for r in records if r["grid"] == n]
+        if len(here) > 1 and max(r["relative_l2"] for r in here) > (1 + 1e-6) * min(r["relative_l2"] for r in here):
+            best.add((min(here, key=lambda r: r["relative_l2"])["way"], n))
+    return best
+
+
+def _row(r: Mapping[str, Any], best: set[tuple[str, Any]]) -> tuple[str, ...]:
+    mark = " *" if (r["way"], r["grid"]) in best else "  " if best else ""
+    factor = "" if r["over_training_grid"] is None else f"{r['over_training_grid']:.2f}"
+    weighted = f"{100 * r['weighted_relative_l2']:.3f} %"
+    return (
+        NAMES[r["way"]],
+        str(r["grid"]),
+        f"{100 * r['relative_l2']:.3f} %{mark}",
+        factor,
+        weighted,
+        str(r["instances"]),
+    )
+
+
+def _every_sample(errors: "Mapping[str, Sequence[Errors]]", options: Mapping[str, Any]) -> dict[str, Any]:
+    ways = {
+        way: [
+            {"grid": e.grid, "mean": e.mean, "weighted_mean": e.weighted_mean, "plain": e.plain, "weighted": e.weighted}
+            for e in row
+        ]
+        for way, row in errors.items()
+    }
+    return {"split": options["split"], "samples": options["how"], "ways": ways}
+
+
+def _draw(records: Sequence[Mapping[str, Any]], title: str, out: Path) -> None:
+    """Errors over the samples per axis, one line for each way."""
+    import io
+
+    from matplotlib.figure import Figure
+
+    from quadnorm.lab.analysis.figures.style import style
+
+    with style():
+        figure = Figure(figsize=(4.6, 3.2), layout="constrained")
+        axes = figure.subplots()
+        grids = list(dict.fromkeys(str(r["grid"]) for r in records))
+        for way in dict.fromkeys(r["way"] for r in records):
+            points = sorted((grids.index(str(r["grid"])), 100 * r["relative_l2"]) for r in records if r["way"] == way)
+            axes.plot(*zip(*points, strict=True), marker="o", label=NAMES[way])
+        axes.set_xticks(range(len(grids)), grids)
+        axes.set(xlabel="samples per axis", ylabel="relative L² error, %", title=printable(title))
+        axes.set_ylim(bottom=0)
+        axes.legend()
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=out.suffix[1:].lower(), dpi=160)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(out, buffer.getvalue(), "the picture")

@@ -9,22 +9,23 @@ from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
 from quadnorm.adapt import CannotFollowError
-from quadnorm.lab.studies.evaluate import predictor
+from quadnorm.adapt.transfer import Transferred
+from quadnorm.lab.studies.evaluate import ESTIMATED, predictor
 from quadnorm.lab.studies.study import ANCHORED, EXTENDED, NATIVE, TRANSFERRED
 from quadnorm.problems import Problem
 from quadnorm.problems.points import POINTS
 from quadnorm.training import TrainConfig
-from quadnorm.training.data import Grid, problem_of, settled, viewed
+from quadnorm.training.data import Grid, problem_of, samples, settled, viewed
 from quadnorm.training.evaluation import Errors, evaluate_model
 
 WAYS = {
     "as-trained": "the model as it is, on the new samples",
+    "transferred": "the run at the training grid with as much of the network's own detail as validation pairs support",
     "anchored": "every spatial sum with the weights of the training grid carried over",
     "extended": "every spatial sum taken on the training grid, evaluated at the new nodes",
     "native": "run at the training grid, the output interpolated",
-    "transferred": "what serves best: the run at the training grid, and shares of the others' detail",
 }
-_ROUTES = {"anchored": ANCHORED, "extended": EXTENDED, "native": NATIVE, "transferred": TRANSFERRED}
+_ROUTES = {"transferred": TRANSFERRED, "anchored": ANCHORED, "extended": EXTENDED, "native": NATIVE}
 
 
 def chosen_ways(text: str) -> list[str]:
@@ -46,30 +47,39 @@ def errors_by_way(
     grids: Sequence[Grid] | None,
     ways: Sequence[str],
     anchored: nn.Module | None = None,
+    on_progress: Callable[[str, Grid], None] | None = None,
     **options: Any,
 ) -> dict[str, list[Errors]]:
     """Errors at each grid for each way; ``options`` go to :func:`~quadnorm.training.evaluate_model`.
 
-    ``anchored`` is the anchored model, if there is one already.
+    ``anchored`` is the anchored model, if there is one already; ``on_progress`` is called after each way and grid.
     """
     view: Mapping[str, Any] = options.get("view") or {}
     p = viewed(problem_of(config), view)
     if p.placement == POINTS and any(way != "as-trained" for way in ways):
         raise ValueError(f"{p.name} has its samples on meshes; there a model is evaluated as trained")
     wanted = grids or settled(config, p).test_resolutions
+
     ready: dict[str, Callable[[Tensor], Tensor]] = {} if anchored is None else {"anchored": anchored}
 
     def at(way: str, n: Grid) -> Errors:
         try:
-            use = ready[way] if way in ready else _predict(model, config, p, way, n)
-            if way == "transferred":  # one module for all grids
-                ready[way] = use
+            use = ready.get(way) or _predict(model, config, p, way, n)
+            if isinstance(use, Transferred):
+                ready[way] = use  # one module for every grid
+                use.estimate(samples(config, options.get("split", "test"), [n], p)[n][0][:ESTIMATED])
             return evaluate_model(use, config, [n], **options).grids[0]
         except CannotFollowError as error:
             others = ",".join(other for other in ways if other != way) or "as-trained"
             raise ValueError(f"--how {way}: this model cannot be used so ({error}); try --how {others}") from error
 
-    return {way: [at(way, n) for n in wanted] for way in ways}
+    errors: dict[str, list[Errors]] = {way: [] for way in ways}
+    for n in wanted:
+        for way in ways:
+            errors[way].append(at(way, n))
+            if on_progress is not None:
+                on_progress(way, n)
+    return errors
 
 
 def _predict(model: nn.Module, config: TrainConfig, p: Problem, way: str, grid: Grid) -> Callable[[Tensor], Tensor]:

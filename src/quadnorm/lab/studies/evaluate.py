@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
-from quadnorm.adapt import anchor, extend, transfer
+from quadnorm.adapt import Transferred, anchor, extend, transfer
 from quadnorm.carry.grids import carry
 from quadnorm.carry.scattered import linear_map
 from quadnorm.lab.studies.study import Way
@@ -28,6 +28,7 @@ JUMPS = (
     "darcy-official",
     "darcy-neuralop",
 )  # problems whose input has only two values, which the nearest sample preserves
+ESTIMATED = 8  # test inputs that a grid's estimates are made with
 Predictor = Callable[[Tensor], Tensor]
 
 
@@ -66,6 +67,8 @@ def errors_of(model: nn.Module, config: TrainConfig, way: Way, grid: Grid) -> di
         predict = points_predictor(model, way, lambda: samples(config, "test", [native])[native][0])
     else:
         predict = predictor(model, config, way, shape, p.placement)
+    if isinstance(predict, Transferred):
+        predict.estimate(x[:ESTIMATED])  # a batch may hold a single sample
     weights = grid_weights(p.placement, shape, x.dtype)
     batch = max(1, config.batch * prod(trained.shape(native)) // prod(shape))
     plain, weighted = errors(predict, x, y, weights, batch)

@@ -14,7 +14,7 @@ from quadnorm.lab.studies.catalog.parts import (
     seeds,
     variant,
 )
-from quadnorm.lab.studies.study import AS_TRAINED, TRANSFER, Desk, Method, Study, Variant, Way
+from quadnorm.lab.studies.study import AS_TRAINED, NATIVE, TRANSFER, TRANSFERRED, Desk, Method, Study, Variant, Way
 
 ANCHOR_NORMS = Way("anchor-norms", "norms anchored", "anchored", "norms")
 ANCHOR_KERNELS = Way("anchor-kernels", "other sums anchored", "anchored", "kernels")
@@ -106,7 +106,7 @@ STUDIES = (
     ),
     Study(
         name="demo",
-        title="What each norm does from 33² to 257², and LayerNorm anchored after training: FNO on Darcy",
+        title="What each norm does from 33² to 257², and the same models transferred after training: FNO on Darcy",
         theme="ours",
         variants=(
             variant(
@@ -121,6 +121,7 @@ STUDIES = (
             ),
         ),
         seeds=seeds(3),
+        evaluations=(AS_TRAINED, TRANSFERRED, NATIVE),
         pictured=PICTURED,
         notes=("The desk preset has one seed by default, which gives no statistics; for these use --seeds 3.",),
         desk_seeds=1,

@@ -70,3 +70,33 @@ def test_errors():
         check_grid(torch.ones(1, 2, 16), torch.ones(1, 1, 32))
     with pytest.raises(ValueError, match="coarser on every axis"):
         check_grid(torch.ones(1, 1, 32), torch.ones(1, 1, 16))
+
+
+@pytest.mark.parametrize("rate", [2.0, 9.0])
+def test_means_over_cells_are_told_from_samples(rate):
+    """∫ sin(rate·x + k) over cells, by calculus, against the values at their centres."""
+
+    def edges(n):
+        return torch.arange(n + 1, dtype=torch.float64) / n
+
+    def means(n):
+        e = edges(n)
+        return torch.stack([n * (torch.cos(rate * e[:-1] + k) - torch.cos(rate * e[1:] + k)) / rate for k in range(3)])
+
+    def centres(n):
+        e = edges(n)
+        return torch.stack([torch.sin(rate * (e[1:] + e[:-1]) / 2 + k) for k in range(3)])
+
+    check = check_grid(means(16)[:, None], means(64)[:, None])
+    assert check.means
+    assert check.sure
+    assert check.placement == ("cell",)
+    assert "means over the cells" in str(check)
+    points = check_grid(centres(16)[:, None], centres(64)[:, None])
+    assert not points.means
+    assert points.placement == ("cell",)
+
+
+def test_nested_samples_are_no_means():
+    x = torch.randn(2, 1, 33, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert not check_grid(x[..., ::2], x).means

@@ -135,3 +135,58 @@ def test_wrong_requests() -> None:
         carry(torch.ones(17), (9,), "endpoint", "bilinear")
     with pytest.raises(ValueError, match="unknown placement 'centre'"):
         carry(torch.ones(17), (9,), "centre", "nearest")
+
+
+@pytest.mark.parametrize("placement", ["endpoint", "cell", "left", "interior", "periodic"])
+@pytest.mark.parametrize(("m", "n"), [(24, 8), (17, 9), (12, 7), (8, 24), (9, 10)])
+def test_means_conserve_the_integral(placement, m, n):
+    """Cells are built here by bisection between neighbours; Σ |cell| value is the same before and after."""
+
+    def sizes(count):
+        j = np.arange(count)
+        nodes = {
+            "endpoint": j / (count - 1),
+            "cell": (j + 0.5) / count,
+            "left": j / count,
+            "interior": (j + 1) / (count + 1),
+            "periodic": j / count,
+        }[placement]
+        if placement == "periodic":
+            return np.full(count, 1 / count)
+        edges = np.concatenate([[0], (nodes[1:] + nodes[:-1]) / 2, [1]])
+        return np.diff(edges)
+
+    M = matrix(Axis1D(placement, m, placement, n), "mean").numpy()
+    assert np.allclose(M.sum(1), 1)
+    assert (M >= 0).all()
+    assert np.allclose(sizes(n) @ M, sizes(m))
+
+
+def test_means_of_cells_that_nest_are_block_means():
+    x = torch.arange(12.0, dtype=torch.float64) ** 2
+    assert torch.allclose(matrix(Axis1D("cell", 12, "cell", 4), "mean") @ x, x.view(4, 3).mean(1))
+
+
+@pytest.mark.parametrize("placement", ["endpoint", "cell", "left", "interior", "periodic"])
+@pytest.mark.parametrize(("m", "n"), [(25, 9), (16, 7), (13, 12)])
+def test_antialias_keeps_what_the_coarser_samples_hold(placement, m, n):
+    """Restriction after interpolation is the identity; what it leaves out is orthogonal to all that can be held."""
+    down = matrix(Axis1D(placement, m, placement, n), "antialias")
+    up = matrix(Axis1D(placement, n, placement, m), "cubic")
+    assert torch.allclose(down @ up, torch.eye(n, dtype=torch.float64), atol=1e-9)
+    x = torch.randn(m, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert (up.T @ (x - up @ (down @ x))).abs().max() < 1e-9
+
+
+def test_antialias_cuts_a_fourier_series_off():
+    """A wave that 9 samples hold stays, a faster one vanishes instead of showing as another."""
+    t = 2 * torch.pi * torch.arange(27, dtype=torch.float64) / 27
+    down = matrix(Axis1D("periodic", 27, "periodic", 9), "antialias")
+    slow, fast = torch.sin(3 * t), torch.cos(7 * t)
+    assert torch.allclose(down @ (slow + fast), slow[::3], atol=1e-12)
+    assert (matrix(Axis1D("periodic", 27, "periodic", 9), "linear") @ fast).abs().max() > 0.5
+
+
+def test_antialias_on_the_way_up_is_cubic():
+    axis = Axis1D("cell", 8, "cell", 16)
+    assert torch.equal(matrix(axis, "antialias"), matrix(axis, "cubic"))

@@ -58,8 +58,9 @@ def at_native(
             dataclasses of fields. A tensor on a finer or coarser grid than the training grid comes back on the grid
             that the model itself would give it; one whose size is the same for all inputs is no field and comes back
             as it is.
-        restrict, interpolate: ``cubic``, ``linear`` or ``nearest``, for R and P. A piecewise constant input should
-            be restricted by ``nearest``.
+        restrict, interpolate: a method of :func:`quadnorm.adapt.carry` for R and for P. A piecewise constant input
+            should be restricted by ``nearest``, cell averages by ``mean``; ``antialias`` keeps what the training grid
+            cannot hold from being folded into what it can.
 
     >>> import torch
     >>> model = nn.Conv2d(1, 1, 3, padding=1)  # fixed pixels: no measure would help

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from quadnorm._precision import full_precision, is_exporting
 from quadnorm._suggest import unknown
-from quadnorm.carry.lines import METHODS, Axis1D, fourier, matrix, nearest
+from quadnorm.carry.lines import KEEP_SAMPLES, METHODS, Axis1D, fourier, matrix, nearest
 from quadnorm.measures._cache import TensorCache
 from quadnorm.measures.placement import PLACEMENTS, among, placements_per_axis
 
@@ -28,7 +28,7 @@ def carry(
     r"""Samples of a field on one grid, as samples on another grid of the same domain.
 
     Along every axis a linear map, :math:`y_i = \sum_j M_{ij} x_j`, so the result is differentiable and batches cost
-    nothing extra. Where a new node is an old one, its value is the old value, whatever the method.
+    nothing extra. Where a new node is an old one, its value is the old value, but for ``antialias`` and ``mean``.
 
     Args:
         x: (..., \*spatial).
@@ -37,7 +37,10 @@ def carry(
         method: ``cubic``, the interpolating spline whose third derivative is continuous at the second and last but
             one node (order 4), and on periodic axes the trigonometric interpolant, which is Fourier zero-padding;
             ``linear`` (order 2); ``nearest`` (values stay those of the field; ties go to the even index); ``bicubic``,
-            Keys' cubic convolution (order 3). All wrap around on periodic axes. Labels (integers, booleans) take the
+            Keys' cubic convolution (order 3); ``antialias``, on the way to fewer samples those whose cubic
+            interpolation is nearest to the field (what they cannot hold is taken out, not folded in), else ``cubic``;
+            ``mean``, the mean over each new sample's cell, which conserves integrals: for data that are cell averages.
+            All wrap around on periodic axes. Labels (integers, booleans) take the
             nearest sample, whatever the method; complex fields are carried part by part.
         source: where the samples of x lie; default as ``placement``.
 
@@ -83,7 +86,7 @@ def _along_eager(x: Tensor, dim: int, axis: Axis1D, method: str) -> Tensor:
     if axis.source == axis.target and axis.m == axis.n:
         return x
     new, old = _shared(axis)
-    if len(new) == axis.n:
+    if len(new) == axis.n and method in KEEP_SAMPLES:
         return x.index_select(dim, torch.tensor(old, device=x.device))
     y = _along(x, dim, axis, method)
     if new and method == "cubic" and axis.wraps:  # the FFT returns them up to rounding

@@ -16,7 +16,8 @@ from torch import Tensor
 from quadnorm._suggest import unknown
 from quadnorm.measures.placement import PLACEMENTS, among
 
-METHODS = ("cubic", "linear", "nearest", "bicubic")
+METHODS = ("cubic", "linear", "nearest", "bicubic", "antialias", "mean")
+KEEP_SAMPLES = ("cubic", "linear", "nearest", "bicubic")  # a new node that is an old one takes its value
 
 
 class Axis1D(NamedTuple):
@@ -46,9 +47,14 @@ def nearest(axis: Axis1D, device: torch.device | str = "cpu") -> Tensor:
 
 
 def matrix(axis: Axis1D, method: str, device: torch.device | str = "cpu") -> Tensor:
-    """M (n, m) float64: values at the old nodes to values at the new ones. A new node that is an old one takes its
-    value exactly. For ``cubic`` on an axis that wraps around :func:`fourier` does the same with less work.
+    """M (n, m) float64: values at the old nodes to values at the new ones. With the methods of ``KEEP_SAMPLES`` a new
+    node that is an old one takes its value exactly. For ``cubic`` on an axis that wraps around :func:`fourier` does the
+    same with less work.
     """
+    if method == "mean":
+        return _means(axis, device)
+    if method == "antialias" and axis.n < axis.m:
+        return _least_squares(axis, device)
     a, b = among(*axis, torch.arange(axis.n, device=device))
     low = a // b
     part = (a - b * low).to(torch.float64) / b
@@ -64,11 +70,46 @@ def matrix_at(low: Tensor, part: Tensor, m: int, method: str, wraps: bool) -> Te
     """
     if method == "bicubic":
         return _cubic_convolution(low, part, m, wraps)
-    if method == "linear":
+    if method in ("linear", "mean"):
         return _linear(low, part, m, wraps)
-    if method == "cubic":
+    if method in ("cubic", "antialias"):
         return _dirichlet(low, part, m) if wraps else spline(low, part, m)
     raise ValueError(unknown("way to interpolate", method, METHODS))
+
+
+def _least_squares(axis: Axis1D, device: torch.device | str = "cpu") -> Tensor:
+    """The samples on the coarser axis whose interpolation P to the finer one is nearest to the field: (PᵀP)⁻¹Pᵀ.
+
+    What the coarser samples can hold stays what it is (M P = 1); what they cannot is taken out instead of being folded
+    into it. On periodic axes this cuts the Fourier series off.
+    """
+    there = matrix(Axis1D(axis.target, axis.n, axis.source, axis.m), "cubic", device)
+    inverse: Tensor = torch.linalg.pinv(there)
+    return inverse
+
+
+def _means(axis: Axis1D, device: torch.device | str = "cpu") -> Tensor:
+    """The mean over each new sample's cell of the field that is constant on each old one; a sample's cell is what lies
+    nearer to it than to any other. Conservative: cells' sizes times values have the same sum before and after."""
+    old, new = _cells(axis.source, axis.m, device), _cells(axis.target, axis.n, device)
+    shifts = (-1.0, 0.0, 1.0) if axis.wraps else (0.0,)
+    overlap = torch.zeros(axis.n, axis.m, dtype=torch.float64, device=device)
+    for shift in shifts:
+        low = torch.maximum(new[0][:, None], old[0] + shift)
+        high = torch.minimum(new[1][:, None], old[1] + shift)
+        overlap = overlap + (high - low).clamp_min(0)
+    return overlap / overlap.sum(1, keepdim=True)
+
+
+def _cells(placement: str, n: int, device: torch.device | str) -> tuple[Tensor, Tensor]:
+    """Left and right ends of the cells of an axis' samples."""
+    nodes = PLACEMENTS[placement].nodes(n).to(device)
+    between = (nodes[1:] + nodes[:-1]) / 2
+    if PLACEMENTS[placement].wraps:
+        half = torch.full((1,), 0.5 / n, dtype=torch.float64, device=device)
+        return nodes - half, nodes + half
+    zero, one = (torch.full((1,), v, dtype=torch.float64, device=device) for v in (0.0, 1.0))
+    return torch.cat([zero, between]), torch.cat([between, one])
 
 
 def _linear(low: Tensor, part: Tensor, m: int, wraps: bool) -> Tensor:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quadnorm._files import open_file
-from quadnorm._memory import out_of_memory, require, size
+from quadnorm._memory import no_memory, out_of_memory, require, size
 from quadnorm._text import one_line
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def parsing(path: Path, kind: str, error: Callable[[Path, str], Exception] = unr
         if str(wrong).startswith(str(path)) or (isinstance(wrong, OSError) and wrong.errno in _SYSTEM_NUMBERS):
             raise
         if out_of_memory(wrong):
-            raise error(path, f"reading it takes more memory than there is ({one_line(wrong)})") from wrong
+            raise error(path, f"reading it takes more memory than there is ({no_memory(wrong)})") from wrong
         if isinstance(wrong, RecursionError):
             raise error(path, f"{kind} (it is nested too deeply)") from wrong
         raise error(path, f"{kind} ({one_line(wrong)})") from wrong

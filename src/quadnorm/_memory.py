@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from pathlib import Path
 
 # The words of PyTorch's allocators, of C++ and of NumPy; each comes as a plain RuntimeError or ValueError.
@@ -16,7 +17,8 @@ _NO_MEMORY = (
     "Storage size calculation overflowed",
     "array is too big",
 )
-NO_MEMORY = "there is not enough memory for this; take fewer samples or a coarser grid"
+_SENTENCE = "there is not enough memory"
+_ASKED = re.compile(r"allocate (\d+) bytes|allocate ([\d.]+) ([kMGTPE])iB")
 
 
 def available() -> int | None:
@@ -70,7 +72,23 @@ def out_of_memory(error: BaseException) -> bool:
         return True
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
-    return isinstance(error, (RuntimeError, ValueError)) and any(words in str(error) for words in _NO_MEMORY)
+    if not isinstance(error, (RuntimeError, ValueError)) or _SENTENCE in str(error):  # said already, with more
+        return False
+    return any(words in str(error) for words in _NO_MEMORY)
+
+
+def no_memory(error: BaseException) -> str:
+    """One sentence for an error that says that memory ran out: how much was asked for, how much there is, what to do.
+
+    >>> no_memory(RuntimeError("not enough memory: you tried to allocate 8000000000000 bytes"))  # doctest: +ELLIPSIS
+    'there is not enough memory: 8.0 TB were asked for, ... are free; take fewer samples or a coarser grid'
+    """
+    asked, there = _ASKED.search(str(error)), available()
+    count = 0.0
+    if asked:
+        count = float(asked[1] or float(asked[2]) * 1024 ** (1 + "kMGTPE".index(asked[3])))
+    figures = f": {size(count)} were asked for, {size(there)} are free" if count and there is not None else ""
+    return f"{_SENTENCE}{figures}; take fewer samples or a coarser grid"
 
 
 def size(count: float) -> str:

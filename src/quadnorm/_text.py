@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import IO, Any
 
+from quadnorm._memory import no_memory, out_of_memory
+
 
 def printable(text: str) -> str:
     r"""The text with every control character written out, so that none can move the cursor or change colours.
@@ -36,11 +38,13 @@ def printable_values(value: Any) -> Any:
 
 
 def one_line(error: BaseException) -> str:
-    r"""What an exception says, in one printable line; its type where it says nothing.
+    r"""What an exception says, in one printable line; its type where it says nothing, a sentence if memory ran out.
 
     >>> one_line(ValueError("first\nsecond")), one_line(ValueError())
     ('first; second', 'ValueError')
     """
+    if out_of_memory(error):
+        return no_memory(error)
     lines = [line.strip() for line in str(error).splitlines()]
     return printable("; ".join(line for line in lines if line)) or type(error).__name__
 

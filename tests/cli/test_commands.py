@@ -2,12 +2,15 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from quadnorm._text import one_line
 from quadnorm.cli.app import run
 
 COMMANDS = [
@@ -168,7 +171,7 @@ def test_errors_are_one_line(problem, capsys, monkeypatch):
         (RuntimeError("first\nsecond"), "RuntimeError: first; second"),
         (KeyError("x"), "KeyError: 'x'"),
         (AssertionError(), "AssertionError: AssertionError"),
-        (MemoryError(), "there is not enough memory for this; take fewer samples or a coarser grid"),
+        (MemoryError(), "there is not enough memory; take fewer samples or a coarser grid"),
         (RecursionError("maximum"), "the input is nested too deeply"),
         (ValueError("\x1b[31mred"), "\\x1b[31mred"),
     ],
@@ -181,6 +184,35 @@ def test_any_error_is_one_line(problem, line, capsys, monkeypatch):
     monkeypatch.setattr("quadnorm.lab.bench.measures.run", fail)
     assert run(["bench", "measures"]) == 2
     assert capsys.readouterr().err == f"quadnorm: {line}\n"
+
+
+def take_too_much(torch_allocator):
+    import numpy
+    import torch
+
+    (torch.empty if torch_allocator else numpy.empty)(2**44)
+
+
+@pytest.mark.parametrize("torch_allocator", [True, False])
+def test_out_of_memory_is_one_sentence(torch_allocator, capsys, monkeypatch):
+    """Not the allocator's raw text, and with what was asked for; also where the error was wrapped on its way."""
+    monkeypatch.setattr("quadnorm.lab.bench.measures.run", lambda **options: take_too_much(torch_allocator))
+    assert run(["bench", "measures"]) == 2
+    asked = "70.4 TB" if torch_allocator else "140.7 TB"
+    sentence = (
+        rf"there is not enough memory: {asked} were asked for, [\d.]+ .B are free; take fewer samples or a coarser grid"
+    )
+    assert re.fullmatch(rf"quadnorm: {sentence}\n", capsys.readouterr().err)
+
+    def wrapped(**options):
+        try:
+            take_too_much(torch_allocator)
+        except Exception as error:
+            raise ValueError(f"m.py raised {type(error).__name__} at 9: {one_line(error)}") from error
+
+    monkeypatch.setattr("quadnorm.lab.bench.measures.run", wrapped)
+    assert run(["bench", "measures"]) == 2
+    assert re.fullmatch(rf"quadnorm: m.py raised \w+ at 9: {sentence}\n", capsys.readouterr().err)
 
 
 def test_a_terminal_without_unicode_gets_plain_characters():
@@ -237,6 +269,12 @@ def test_a_model_is_trained_evaluated_anchored_and_audited(tmp_path, monkeypatch
     assert run(["anchor", "run", "-r", "17", "-o", "elsewhere.safetensors"]) == 2
     assert "was trained at 9, not at 17" in capsys.readouterr().err
     assert run(["anchor", "run", "-r", "17", "-o", "elsewhere.safetensors", "--force"]) == 0
+    capsys.readouterr()
+    assert run(["anchor", "run", "-r", "1000000", "-o", "huge.safetensors", "--force"]) == 2
+    err = capsys.readouterr().err
+    assert "there is not enough memory: " in err
+    assert "enforce fail" not in err
+    assert not Path("huge.safetensors").exists()
     assert run(["anchor", "run", "-o", "anchored.safetensors"]) == 0  # a run knows its training grid
     capsys.readouterr()
     assert run(["eval", "anchored.safetensors", "--resolution", "9", "17"]) == 0

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from quadnorm._extras import advised, missing_module
+from quadnorm._memory import no_memory, out_of_memory
 from quadnorm._text import one_line, printable
 from quadnorm.cli.commands import adapt, advise, bench, data, doctor, evaluate, report, study, theory, train
 from quadnorm.cli.levels import set_level
@@ -107,8 +108,8 @@ def _explain(error: Exception, arguments: Sequence[str]) -> int:
         hint = f" (see {context.command_path} --help)" if context is not None else ""
         message = " ".join(error.format_message().split()).replace(": Value error, ", ": ").replace(": Input ", ": ")
         return _fail(printable(message + _got(error, arguments)) + hint)
-    if isinstance(error, MemoryError):
-        return _fail("there is not enough memory for this; take fewer samples or a coarser grid")
+    if out_of_memory(error):
+        return _fail(no_memory(error))
     if isinstance(error, RecursionError):
         return _fail("the input is nested too deeply")
     if isinstance(error, ModuleNotFoundError) and (advice := missing_module(error)):

@@ -16,7 +16,7 @@ def write_pages(docs: Path) -> list[Path]:
     pages = {"commands.md": command_page(), "configuration.md": config_page()}
     pages["figures.md"] = figure_page(sorted((docs.parent / "results").glob("*.tar.xz")))
     pages |= {f"problems/{name}": text for name, text in problem_pages(root / "problems").items()}
-    pages |= {f"studies/{name}": text for name, text in study_pages(docs / "results.md").items()}
+    pages |= {f"studies/{name}": text for name, text in study_pages(docs / "results-studies.md").items()}
     for old in set(root.rglob("*.md")) - {root / name for name in pages}:
         old.unlink()
     for name, text in pages.items():

@@ -97,8 +97,8 @@ def study_page(name: str, measured: str, full_size: str = "") -> str:
     if measured:
         parts += [
             "## Measured here",
-            f"From the records that come with the repository; the [results](../../results.md#{name}) have the same "
-            "table among the others.",
+            f"From the records that come with the repository; the [tables](../../results-studies.md#{name}) have it "
+            "among the others.",
             measured,
         ]
     if full_size:

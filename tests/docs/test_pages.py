@@ -122,17 +122,17 @@ def test_every_problem_has_a_page(pages, tmp_path, monkeypatch):
 def test_every_study_has_a_page_with_what_the_paper_prints(pages, tmp_path):
     from quadnorm.lab.studies import study_names
 
-    results = tmp_path / "results.md"
+    results = tmp_path / "results-studies.md"
     results.write_text(
         "# Results\n\n### demo, paper preset\n\n| LayerNorm | 2.1 |\n\n### demo\n\n| LayerNorm | 4.6 |\n"
     )
     written = pages("study_pages").study_pages(results)
     assert set(written) == {f"{name}.md" for name in study_names()} | {"index.md"}
     assert "| QuadNorm | 4.35 ± 0.05 | **5.61 ± 0.14** |" in written["extreme-crossres.md"]
-    assert "results.md#demo" in written["demo.md"]
+    assert "results-studies.md#demo" in written["demo.md"]
     assert "| LayerNorm | 4.6 |" in written["demo.md"]
     assert "size\n\n| LayerNorm | 2.1 |" in written["demo.md"]
-    assert "results.md" not in written["extreme-crossres.md"]
+    assert "results-studies.md" not in written["extreme-crossres.md"]
     assert "Not measured yet" in written["extreme-crossres.md"]
 
 

@@ -53,6 +53,7 @@ def test_every_norm(norm):
         {"measure": Blend(0.5, Grid("trapezoid"))},
         {"gain": True, "measure": "trapezoid"},
         {"residual": False},
+        {"residual": "inside"},
         {"padding": 0.25},
     ],
     ids=str,

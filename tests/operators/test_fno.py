@@ -27,17 +27,17 @@ def published(model, x, coordinates, modes, gain=None):
         out = torch.zeros_like(X)
         for rows, weights in ((slice(0, modes), w[:modes]), (slice(-modes, None), w[modes:].flip(0))):
             out[:, :, rows, :modes] = torch.einsum("bixy,xyio->boxy", X[:, :, rows, :modes], weights)
-        u = torch.fft.irfft2(out, s=v.shape[2:]) + conv(block.pointwise, v)
+        u = torch.fft.irfft2(out, s=v.shape[2:]) + conv(block.pointwise, v) + (v if block.residual == "inside" else 0)
         u = F.group_norm(u, 1, block.norm.weight, block.norm.bias)
         u = F.gelu(u) if i < len(model.blocks) - 1 else u
         if gain is not None:
             energy = lambda f: f.square().sum(1).mean((1, 2))  # noqa: E731
             u = gain * torch.sqrt(energy(v) / energy(u)).view(-1, 1, 1, 1) * u
-        v = v + u if block.residual else u
+        v = v + u if block.residual is True else u
     return conv(model.head.second, F.gelu(conv(model.head.first, v)))
 
 
-@pytest.mark.parametrize("options", [{}, {"residual": False}, {"gain": True}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"residual": False}, {"residual": "inside"}, {"gain": True}], ids=str)
 def test_counting_is_the_published_form(options):
     torch.manual_seed(0)
     model = FNO(2, 3, width=6, modes=3, layers=3, **options).double()
@@ -150,6 +150,8 @@ def test_gradcheck_of_a_whole_network():
     [
         (lambda: FNO(modes=(3, 3, 3)), "3 entries for dim=2"),
         (lambda: FNO(gain=True, residual=False), "needs residual=True"),
+        (lambda: FNO(gain=True, residual="inside"), "needs residual=True"),
+        (lambda: FNO(residual="outside"), "True, False or 'inside', got 'outside'"),
         (lambda: FNO(layers=0), "layers must be 1 or more"),
         (lambda: FNO(placement="corner"), "placement says where samples lie"),
         (lambda: FNO()(torch.ones(1, 1, 20, 30)), r"need at least \(24, 22\) samples per axis.*\(20, 30\)"),

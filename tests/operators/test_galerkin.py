@@ -5,6 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from quadnorm import Anchored
+from quadnorm.norms import NoNorm
 from quadnorm.operators import GalerkinAttention, GalerkinTransformer
 from tests.operators.small_models import gradients_are_right
 
@@ -68,15 +69,17 @@ def published(model, x, w):
         return (t - mean) / torch.sqrt(var + 1e-5) * m.weight + m.bias
 
     for b in model.blocks:
-        v = norm(b.norm1, v + attention_in_loops(b.attention, v, r, w.flatten()))
+        v = v + attention_in_loops(b.attention, v, r, w.flatten())
+        v = v if isinstance(b.norm1, NoNorm) else norm(b.norm1, v)
         hidden = F.gelu(v @ b.mlp.first.weight.T + b.mlp.first.bias)
         v = norm(b.norm2, v + hidden @ b.mlp.second.weight.T + b.mlp.second.bias)
     hidden = F.gelu(v @ model.head.first.weight.T + model.head.first.bias)
     return (hidden @ model.head.second.weight.T + model.head.second.bias).T.view(-1, *x.shape[1:])
 
 
+@pytest.mark.parametrize("norms", [1, 2])
 @pytest.mark.parametrize("measure", ["counting", "trapezoid", "anchored"])
-def test_whole_network(measure):
+def test_whole_network(measure, norms):
     torch.manual_seed(0)
     n0, shape = 4, (6, 5)
     trapezoid = [torch.full((n,), 1 / (n - 1), dtype=D) for n in shape]
@@ -93,7 +96,9 @@ def test_whole_network(measure):
             "anchored:4",
         ),
     }[measure]
-    model = GalerkinTransformer(2, 3, width=8, heads=2, layers=2, norm=norm, measure=spec, projection=5).double()
+    model = GalerkinTransformer(
+        2, 3, width=8, heads=2, layers=2, norm=norm, measure=spec, projection=5, norms_per_block=norms
+    ).double()
     for b in model.blocks:
         torch.nn.init.normal_(b.attention.key.weight)
     x = torch.randn(2, 2, *shape, dtype=D)
@@ -132,3 +137,8 @@ def test_setting_the_measure_sets_every_layer():
     model.measure = "simpson"
     assert [repr(b.attention.measure) for b in model.blocks] == ["Grid('simpson')"] * 2
     assert "simpson" in repr(model)
+
+
+def test_blocks_have_one_norm_or_two():
+    with pytest.raises(ValueError, match="norms_per_block must be 1 or 2, got 3"):
+        GalerkinTransformer(norms_per_block=3)

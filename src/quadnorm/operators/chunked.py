@@ -77,7 +77,7 @@ def _overwrite(block: FNOBlock, v: Tensor, strips: Strips) -> None:
     def linear(s: slice) -> Tensor:
         """K v + W v + b on a strip, (1, C, rows, …)."""
         k = synthesise_real(t, (synthesis[0][:, s], *synthesis[1:]))
-        w = block.pointwise.weight.unsqueeze(0)
+        w = block.pointwise_weight().unsqueeze(0)
         return torch.baddbmm(k.flatten(2), w, v[:, :, s].flatten(2)).view_as(k)
 
     def branch(s: slice, u: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ def _overwrite(block: FNOBlock, v: Tensor, strips: Strips) -> None:
         scale = F.softplus(block.gain) * torch.sqrt(energy[0] / (energy[1] + 1e-12))
     for s in strips:
         u = branch(s, linear(s))
-        v[:, :, s] = v[:, :, s] + scale * u if block.residual else u
+        v[:, :, s] = v[:, :, s] + scale * u if block.residual is True else u
 
 
 class _Strips:

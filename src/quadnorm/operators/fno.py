@@ -51,7 +51,8 @@ class FNO(Measured):
             Setting ``model.measure`` later moves K alone.
         kernel, measure, period, padding: see :class:`SpectralConv`. ``padding`` is a fraction of the domain: a fixed
             number of cells would depend on the resolution.
-        residual: whether blocks add to their input, as written above.
+        residual: where a block adds its input: ``True`` to its output, as written above; ``"inside"`` under norm and σ,
+            v ← σ(N(v + Kv + Wv + b)), the block of the paper's transfer theorem; ``False`` nowhere.
         gain: scale the added term by α₀ √(E‖v‖² / (E‖F(v)‖² + ε)), E the average under ``measure``, with a learned α₀
             ≥ 0 per block, softplus of ``gain``, initially 0.5 (the paper's optional residual gain).
         last_activation: whether the last block has its σ too; the paper says that its blocks have one.
@@ -82,7 +83,7 @@ class FNO(Measured):
         kernel: str = "fft",
         measure: str | Sequence[str] | Measure = "counting",
         *,
-        residual: bool = True,
+        residual: bool | str = True,
         gain: bool = False,
         last_activation: bool = False,
         padding: float | Sequence[float] = 0.0,
@@ -94,7 +95,9 @@ class FNO(Measured):
         super().__init__()
         if isinstance(modes, Sequence) and len(modes) != dim:
             raise ValueError(f"modes={tuple(modes)} has {len(modes)} entries for dim={dim}; give one number per axis")
-        if gain and not residual:
+        if residual not in (True, False, "inside"):
+            raise ValueError(f"residual must be True, False or 'inside', got {residual!r}")
+        if gain and residual is not True:
             raise ValueError("gain=True scales the residual branch; it needs residual=True")
         if layers < 1:
             raise ValueError(f"layers must be 1 or more, got {layers}")
@@ -167,7 +170,9 @@ class FNO(Measured):
 class FNOBlock(nn.Module):
     """One layer v + σ(N(K v + W v + b)) of :class:`FNO`, on flat fields (B, C, N) of a given grid shape."""
 
-    def __init__(self, spectral: SpectralConv, norm: nn.Module, activation: bool, residual: bool, gain: bool) -> None:
+    def __init__(
+        self, spectral: SpectralConv, norm: nn.Module, activation: bool, residual: bool | str, gain: bool
+    ) -> None:
         super().__init__()
         self.spectral, self.norm = spectral, norm
         self.pointwise = Pointwise(spectral.in_channels, spectral.out_channels)
@@ -179,15 +184,20 @@ class FNOBlock(nn.Module):
     ) -> Tensor:
         """(B, C, N) → (B, C, N); ``weights`` (1 or B, N) for the sums of K, ``options`` for the norm's call."""
         B, C, _ = v.shape
-        linear = self.spectral(v.view(B, C, *shape), self.pointwise.bias, weights, self.pointwise.weight)
+        linear = self.spectral(v.view(B, C, *shape), self.pointwise.bias, weights, self.pointwise_weight())
         u: Tensor = self.norm(linear, **(options or {})).flatten(2)
         if self.activation:
             u = F.gelu(u)
-        if not self.residual:
+        if self.residual is not True:
             return u
         if self.gain is not None:
             return torch.addcmul(v, self.scale(v, u, shape, weights), u)
         return u.add_(v) if self.activation else v + u  # nobody else has the activated field
+
+    def pointwise_weight(self) -> Tensor:
+        """The matrix that acts on single samples under the norm: W, or 1 + W where the input is added there."""
+        W = self.pointwise.weight
+        return W + torch.eye(W.shape[0], device=W.device, dtype=W.dtype) if self.residual == "inside" else W
 
     def scale(
         self, v: Tensor, u: Tensor, shape: tuple[int, ...], weights: Tensor | None = None, eps: float = 1e-12

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from quadnorm._precision import full_precision, sum_dtype
 from quadnorm.measures import Measure, as_measure
+from quadnorm.norms import NoNorm
 from quadnorm.operators.domain import Measured, checked_placement, sample_weights, spatial_norm
 from quadnorm.operators.pointwise import Pointwise, PointwiseMLP, affine
 from quadnorm.operators.samples import Samples, samples_of
@@ -126,6 +127,8 @@ class GalerkinTransformer(Measured):
         norm: see :func:`quadnorm.make_norm`; ``token`` is the stock token-wise LayerNorm. A quadrature norm that names
             no measure takes the operator's; where that is counting, the placement's rule.
         measure: a rule's name or a measure, for the attention.
+        norms_per_block: 2, as written above; with 1 the attention's sum has none, x ← x + Attn(x, r): the other reading
+            of the paper's "normalization after each block".
         dim: spatial dimension. ``projection``: width of the head. ``placement``: where grid samples lie.
 
     Shapes: a grid (B, C_in, *spatial) → (B, C_out, *spatial), any resolution. Scattered points: ``model(x,
@@ -153,16 +156,21 @@ class GalerkinTransformer(Measured):
         norm: Any = "layer",
         measure: str | Sequence[str] | Measure = "counting",
         *,
+        norms_per_block: int = 2,
         dim: int = 2,
         projection: int = 128,
         placement: str | Sequence[str] = "endpoint",
     ) -> None:
         super().__init__()
+        if norms_per_block not in (1, 2):
+            raise ValueError(f"norms_per_block must be 1 or 2, got {norms_per_block!r}")
         placement = checked_placement(placement, dim)
         self.in_channels, self.out_channels, self.dim, self.placement = in_channels, out_channels, dim, placement
         self.lift = Pointwise(in_channels + dim, width)
         self.blocks = nn.ModuleList(
-            GalerkinBlock(width, heads, dim, partial(spatial_norm, norm, width, as_measure(measure), placement))
+            GalerkinBlock(
+                width, heads, dim, partial(spatial_norm, norm, width, as_measure(measure), placement), norms_per_block
+            )
             for _ in range(layers)
         )
         self.head = PointwiseMLP(width, projection, out_channels)
@@ -187,10 +195,12 @@ class GalerkinTransformer(Measured):
 class GalerkinBlock(nn.Module):
     """One layer of :class:`GalerkinTransformer`."""
 
-    def __init__(self, width: int, heads: int, dim: int, make_norm: Callable[[], nn.Module]) -> None:
+    def __init__(
+        self, width: int, heads: int, dim: int, make_norm: Callable[[], nn.Module], norms_per_block: int = 2
+    ) -> None:
         super().__init__()
         self.attention = GalerkinAttention(width, heads, dim)
-        self.norm1 = make_norm()
+        self.norm1 = make_norm() if norms_per_block == 2 else NoNorm(width)
         self.mlp = PointwiseMLP(width, 2 * width, width)
         self.norm2 = make_norm()
 

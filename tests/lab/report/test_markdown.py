@@ -5,16 +5,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from quadnorm.lab.analysis.claims.judging import Judged, judge_all
 from quadnorm.lab.analysis.claims.ledger import CLAIMS
-from quadnorm.lab.analysis.claims.verdicts import NOT_RUN, REPRODUCED, Finding, Judged
+from quadnorm.lab.analysis.claims.verdicts import NOT_RUN, PARTLY, REPRODUCED, Finding
 from quadnorm.lab.analysis.library import Library
 from quadnorm.lab.analysis.tables.reach import COLUMNS, reach_table, reaches
-from quadnorm.lab.report.markdown import BEGIN, END, readme_table, results_page, update_readme, verdict_table
+from quadnorm.lab.report.markdown import (
+    BEGIN,
+    END,
+    readme_table,
+    results_page,
+    studies_page,
+    update_readme,
+    write_results,
+)
+from quadnorm.lab.report.verdict_tables import readings_table, sentences, verdict_table
 from quadnorm.lab.studies import study
 from quadnorm.lab.studies.runner import select
 from tests.lab.analysis.synthetic_records import write_records
 
-FAR = {"as-trained": 9.0, "anchor-all": 3.5, "native": 4.0}
+FAR = {"as-trained": 9.0, "transferred": 3.5, "native": 4.0}
 
 
 @pytest.fixture(scope="module")
@@ -38,24 +48,27 @@ def test_each_way_stands_in_its_column(library):
     assert (reach.operator, reach.problem, reach.grids) == ("fno", "darcy", (33, 257))
     assert means["LayerNorm, as trained"] == pytest.approx(9.0 * scale)
     assert means["QuadNorm (paper)"] == pytest.approx(6.3 * scale)
-    assert means["LayerNorm, anchored"] == pytest.approx(3.5 * scale)
+    assert means["LayerNorm, transferred"] == pytest.approx(3.5 * scale)
     panel = reach_table(library).panels[0]
     shown = dict(zip(panel.columns, panel.rows[0], strict=True))
-    assert [head for head, cell in shown.items() if cell.bold] in ([], ["LayerNorm, anchored"])
+    assert [head for head, cell in shown.items() if cell.bold] in ([], ["LayerNorm, transferred"])
     others = {"operator", "problem", "grids", "LayerNorm at the training grid", "seeds"}
     assert set(panel.columns) - others <= set(COLUMNS)
 
 
-def test_the_page_repeats_and_has_every_claim(library, tmp_path):
-    text = results_page(library)
-    assert text == results_page(Library(library.roots))
+def test_the_pages_repeat_and_have_every_claim(library, tmp_path):
+    text, tables = results_page(library), studies_page(library)
+    again = Library(library.roots)
+    write_results(tmp_path / "out" / "results.md", again)
+    assert (tmp_path / "out" / "results.md").read_text(encoding="utf-8") == text
+    assert (tmp_path / "out" / "results-studies.md").read_text(encoding="utf-8") == tables
     for claim in CLAIMS:
-        assert claim.name in text or claim.text.split(",")[0].split("(")[0].strip()[:30] in text.replace("\\", "")
-    for line in (line for line in text.splitlines() if line.startswith("|")):
+        assert f"| *{claim.name}*: " in text
+    for line in (line for line in (text + tables).splitlines() if line.startswith("|")):
         assert line.endswith("|")
     assert "## What each way reaches" in text
-    assert "quadnorm study run demo --preset desk" in text
-    assert "# Results" in results_page(Library([tmp_path]))
+    assert "quadnorm study run demo --preset desk" in tables
+    assert "# Results" in results_page(Library([tmp_path / "none"]))
 
 
 def test_settings_that_differ_in_size_only_are_told_apart(tmp_path):
@@ -77,13 +90,13 @@ def test_runs_of_the_papers_size_have_a_section_and_replace_no_study(library, tm
     assert both.results("error-decomp").study.preset == "desk"
     (alone,) = both.of_full_size()
     assert [m.label for m in alone.study.variants[0].methods] == ["LayerNorm", "QuadNorm"]
-    text = results_page(both)
+    text = studies_page(both)
     section = text.partition("## Runs of the paper's size")[2].partition("\n## ")[0]
     assert "2.50" in section
     assert "7.25" in section
     assert "not run" not in section
     assert "7.25" not in text.partition("## Studies")[2].partition("### error-decomp")[2].partition("\n### ")[0]
-    assert "Runs of the paper's size" not in results_page(library)
+    assert "Runs of the paper's size" not in studies_page(library)
 
 
 def test_the_readme_keeps_everything_but_its_table(library, tmp_path):
@@ -100,12 +113,43 @@ def test_the_readme_keeps_everything_but_its_table(library, tmp_path):
 
 
 def test_a_claim_that_is_decided_in_part_says_so():
-    """The verdict stands in the first row that is shown, also where the claim's first part was not run."""
-    claim = replace(CLAIMS[0], text="three parts", tables=(), remarks=())
-    findings = (Finding(NOT_RUN), Finding(REPRODUCED, "one", "1"), Finding(REPRODUCED, "two", "2"))
-    _, _, first, second, *_ = verdict_table((Judged(claim, REPRODUCED, findings),)).splitlines()
-    assert first.startswith("| **reproduced** (of 3 parts 1 not run) | three parts | 1 | one")
-    assert second.startswith("|  |  | 2 | two")
+    claim = replace(CLAIMS[0], name="c", text="three parts", tables=(), remarks=())
+    findings = (
+        Finding(NOT_RUN),
+        Finding(REPRODUCED, "one", "1", "s: desk, 3 seeds", models=frozenset({"a"}), family="fno, darcy, 32²"),
+        Finding(REPRODUCED, "two", "2", "s: desk, 3 seeds", caveats=("short runs",), models=frozenset({"a", "b"})),
+    )
+    row = verdict_table((Judged(claim, PARTLY, findings, NOT_RUN, shared=4),)).splitlines()[2]
+    assert row.startswith(
+        "| *c*: three parts | **partly** | not run | 1 → one (reproduced)<br>2 → two (reproduced); short"
+    )
+    assert "1 of 3 parts not run" in row
+    assert "2 models (fno, darcy, 32²; s: desk, 3 seeds), shared with 4 other claims" in row
+
+
+def test_the_sentences_name_what_holds_under_which_reading(tmp_path):
+    """LayerNorm's double in layer mode, the printed pattern in instance mode."""
+    s = study("extreme-crossres").at("desk")
+    full = study("extreme-crossres").variant("fno")
+
+    def error(run, way, grid):
+        row = "LayerNorm" if run.method.norm == "quad" else run.method.reads or run.method.label
+        there = full.test[run.variant.test.index(grid)]
+        return full.printed()[row, there].value * (1 + 0.002 * run.seed * (1 if row == "QuadNorm" else -1))
+
+    write_records(s, tmp_path, error, test=1)
+    library = Library([tmp_path])
+    first, holds, only, against, rests = sentences(judge_all(library), library)
+    assert "claims of the paper" in first
+    assert "*extreme gap*" in holds
+    assert "*extreme gap*" in only
+    assert "*blend keeps native accuracy*" not in only
+    assert "hold" in against
+    assert "darcy" in rests
+    table = readings_table(library)
+    best = next(line for line in table.splitlines() if "`tab:extreme-crossres`, fno" in line)
+    assert "**QuadNorm in instance mode**" in best
+    assert sentences(judge_all(Library([tmp_path / "none"])), Library([tmp_path / "none"])) == []
 
 
 def test_models_that_have_not_learned_their_problem_are_not_in_the_readme(tmp_path):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-AS_TRAINED, ANCHORED, EXTENDED, NATIVE = WAYS = ("as-trained", "anchored", "extended", "native")
+WAYS = ("as-trained", "anchored", "extended", "native", "transferred")
+AS_TRAINED, ANCHORED, EXTENDED, NATIVE, TRANSFERRED = WAYS
 
 # Way → names of its evaluations in records.
 NAMES: dict[str, tuple[str, ...]] = {
@@ -12,12 +13,14 @@ NAMES: dict[str, tuple[str, ...]] = {
     ANCHORED: ("anchored", "anchor-all"),
     EXTENDED: ("extended",),
     NATIVE: ("native",),
+    TRANSFERRED: ("transferred",),
 }
 TITLES = {
     AS_TRAINED: "as trained",
     ANCHORED: "anchored",
     EXTENDED: "extended",
     NATIVE: "run at the training grid",
+    TRANSFERRED: "transferred",
     "anchor-norms": "norms anchored",
     "anchor-kernels": "all sums but the norms' anchored",
     "native-fourier": "run at the training grid, zero-padded",

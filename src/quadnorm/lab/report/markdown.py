@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from quadnorm._files import write_atomic
-from quadnorm.lab.analysis.claims.contradictions import CONTRADICTIONS
-from quadnorm.lab.analysis.claims.verdicts import NOT_RUN, VERDICTS, Judged, judge_all
+from quadnorm.lab.analysis.claims.judging import Judged, judge_all
+from quadnorm.lab.analysis.claims.ledger import CONTRADICTIONS
 from quadnorm.lab.analysis.library import Library
 from quadnorm.lab.analysis.statistics.summaries import summarize
 from quadnorm.lab.analysis.tables.reach import COLUMNS, Reach, reach_table, reaches
@@ -17,46 +17,67 @@ from quadnorm.lab.analysis.tables.study_table import table_of
 from quadnorm.lab.analysis.tables.text import escaped
 from quadnorm.lab.report.cards import OPERATORS, cards
 from quadnorm.lab.report.overview import counts
+from quadnorm.lab.report.verdict_tables import READINGS, counted, readings_table, reasons, sentences, verdict_table
 
 UNLEARNED = 25.0  # LayerNorm's error in % at the training grid from which on a model has not learned its problem
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 COMMAND = "make results"
 FULL_SIZE = (
-    "Trained with the paper's samples, epochs, width and grids, one seed: an anchor for the smaller runs below, not a "
-    "study. The data are drawn anew, and every grid sees the same test instances."
+    "Trained with the paper's samples, epochs, width and grids, as many seeds as the column says: an anchor for the "
+    "smaller runs below. The data are drawn anew, and every grid sees the same test instances."
 )
 
 GUIDE = """\
-What the paper claims, and what our own runs show. Every number is a relative L² error in %, unless its table says
-otherwise: smaller is better. The words used below:
+*Reproduced*: the claimed direction, a confidence interval that excludes zero, and at least half the claimed size, in
+every part of a claim; of equality, an interval inside the margin. *Contradicted*: no such effect, and an interval that
+excludes half the size. *Partly*: anything between, undecided among it. *Not testable*: the models have not learned the
+problem. Intervals are Student's and Fieller's. *Desk*: a small budget that runs in minutes on two cores, with fewer
+samples and often coarser grids than the paper's."""
+
+WORDS = """\
+Every number is a relative L² error in %, unless its table says otherwise: smaller is better. The words used below:
 
 - *as trained*: the model is used on the other grid as it is. *Anchored*, *extended*, *run at the training grid*: the
   same trained weights, used in one of three ways that need no training.
 - *native*: at the training grid. *32² → 256²*: trained on 32 × 32 samples, tested on 256 × 256.
 - *desk*: a small budget that runs in minutes on two cores, with fewer samples and often coarser grids than the paper's.
   Compare the rows of a table with each other, not its numbers with the paper's.
-- *↳ paper*: what the paper prints for the row above."""
+- *↳ paper*: what the paper prints for the row above. Rows without it are ours: other readings of the paper's rows,
+  named by what they are."""
 
 
 def results_page(library: Library) -> str:
-    """The documentation's page of results."""
+    """The documentation's page of results: what can be quoted, the verdicts, the readings; the tables are elsewhere."""
     n = counts(library)
     judged = judge_all(library)
     parts = [
         "# Results",
+        " ".join(sentences(judged, library)),
         GUIDE,
-        f"Generated from records by `{COMMAND}`; edits are lost.",
+        f"Generated from records by `{COMMAND}`; edits are lost. "
         f"{n.runs} trained models in {n.studies} of {n.of} studies"
         + (f", {n.diverged} of them diverged" if n.diverged else "")
-        + ".",
-        "\n".join(f"- {escaped(card.sentence)} ({escaped(card.budget)})" for card in cards(library)),
+        + "; [all tables](results-studies.md).",
+        "## Verdicts on claims",
+        verdict_summary(judged),
+        verdict_table(judged),
     ]
-    table = reach_table(library)
-    if table.panels[0].rows:
-        parts += ["## What each way reaches", table.markdown()]
-    parts += ["## Verdicts on claims", verdict_summary(judged), verdict_table(judged)]
-    parts.append("### Where the paper's tables disagree")
+    if why := reasons(judged):
+        parts += ["### Why some fall short, as far as we can tell", why]
+    if table := readings_table(library):
+        parts += ["## How the paper's tables were read", READINGS, table]
+    parts += ["## Where the paper's tables disagree"]
     parts.append("\n".join(f"- *{name}*: {escaped(text)}" for name, text in CONTRADICTIONS.items()))
+    reach = reach_table(library)
+    if reach.panels[0].rows:
+        parts += ["## What each way reaches", reach.markdown()]
+        parts.append("\n".join(f"- {escaped(card.sentence)} ({escaped(card.budget)})" for card in cards(library)))
+    return _page(parts)
+
+
+def studies_page(library: Library) -> str:
+    """The tables of every study, and of the runs of the paper's size."""
+    parts = ["# Results, study by study", WORDS, f"Generated from records by `{COMMAND}`; edits are lost."]
     full_size = library.of_full_size()
     if full_size:
         parts += ["## Runs of the paper's size", FULL_SIZE]
@@ -68,42 +89,17 @@ def results_page(library: Library) -> str:
         for results in studies:
             shown = table_of(results)
             parts += [f"### {results.study.name}", f"`{shown.command}`", shown.markdown()]
+    return _page(parts)
+
+
+def _page(parts: list[str]) -> str:
     return "\n\n".join(stripped for part in parts if (stripped := part.strip())) + "\n"
 
 
 def verdict_summary(judged: tuple[Judged, ...]) -> str:
     """``12 reproduced, 3 partly, …``, separately for the paper's claims and ours."""
-    lines = []
-    for ours, whose in ((False, "The paper's claims"), (True, "Ours")):
-        group = [j.verdict for j in judged if j.claim.ours == ours]
-        listed = ", ".join(f"{group.count(v)} {v}" for v in VERDICTS if v in group)
-        lines.append(f"{whose}: {listed}.")
-    return " ".join(lines)
-
-
-def verdict_table(judged: tuple[Judged, ...]) -> str:
-    """One row per case of every claim that the records decide; below it, a list of the other claims."""
-    rows = ["| verdict | claim | claimed | measured | records, statistic |", "|:--|:--|:--|:--|:--|"]
-    for j in judged:
-        decided = [f for f in j.findings if f.verdict != NOT_RUN]
-        open_parts = len(j.findings) - len(decided)
-        rest = f" (of {len(j.findings)} parts {open_parts} not run)" if open_parts else ""
-        for k, f in enumerate(decided):
-            first = k == 0
-            verdict = f"**{j.verdict}**{rest}" if first else ""
-            tables = " ".join(f"`{t}`" for t in j.claim.tables)
-            claim = f"{escaped(j.claim.text)} {tables}".strip() if first else ""
-            part = f" ({f.verdict})" if len(j.findings) > 1 else ""
-            part += f". Not testable: {escaped(f.reason)}" if f.reason else ""
-            rows.append(
-                f"| {verdict} | {claim} | {escaped(f.claimed)} | {escaped(f.measured)}{part} | "
-                f"{escaped(f.budget)}; {escaped(f.kind)} |"
-            )
-        if j.likely_reason:
-            rows.append(f"|  | *Likely reason:* {escaped(j.likely_reason)} | | | |")
-    undecided = [j.claim.name for j in judged if j.verdict == NOT_RUN]
-    text = "\n".join(rows) if len(rows) > 2 else ""
-    return text + (f"\n\nNot decided by these records: {', '.join(undecided)}." if undecided else "")
+    paper, ours = ([j.verdict for j in judged if j.claim.ours == own] for own in (False, True))
+    return f"The paper's claims: {counted(paper)}. Ours: {counted(ours)}."
 
 
 def readme_table(library: Library, most: int = 8) -> str:
@@ -155,7 +151,13 @@ def update_readme(path: Path, library: Library) -> None:
     write_atomic(path, f"{head}{BEGIN}\n{readme_table(library)}\n{END}{tail}".encode(), "the README")
 
 
+def studies_file(path: Path) -> Path:
+    """The page of tables beside a page of results."""
+    return path.with_name(f"{path.stem}-studies{path.suffix}")
+
+
 def write_results(path: Path, library: Library) -> None:
-    """Write the page of results."""
+    """Write the page of results, and the tables beside it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, results_page(library).encode(), "the page of results")
+    write_atomic(studies_file(path), studies_page(library).encode(), "the tables of results")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import cos, pi, sin
 
-_SIDES = {"^": (3, 0.0), "v": (3, 0.5), "<": (3, 0.75), ">": (3, 0.25), "D": (4, 0.0), "d": (4, 0.0), "p": (5, 0.0)}
+_SIDES = {"^": (3, 0.0), "v": (3, 0.5), "<": (3, 0.75), ">": (3, 0.25), "D": (4, 0.0), "p": (5, 0.0)}
 _SIDES |= {"h": (6, 0.0), "H": (6, 1 / 12), "8": (8, 1 / 16)}
 
 
@@ -21,6 +21,8 @@ def marker_path(marker: str, x: float, y: float, size: float = 4.0) -> str:
         return _cross(x, y, 1.25 * size, 0.0 if marker == "P" else 1 / 8)
     if marker == "*":
         return _polygon(x, y, [(1.45 if k % 2 == 0 else 0.6) * size for k in range(10)], 0.0)
+    if marker == "d":  # a thin diamond
+        return _polygon(x, y, [1.5 * size, 0.7 * size] * 2, 0.0)
     if marker in _SIDES:
         sides, turn = _SIDES[marker]
         radius = size * (1.45 if sides == 3 else 1.3 if sides == 4 else 1.1)

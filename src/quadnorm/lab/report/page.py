@@ -13,8 +13,10 @@ from typing import Any
 
 from quadnorm._files import explained, write_atomic
 from quadnorm.lab.analysis.changes import KINDS, changes, changes_table
-from quadnorm.lab.analysis.claims.contradictions import CONTRADICTIONS
-from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, VERDICTS, Judged, judge_all
+from quadnorm.lab.analysis.claims.judging import Judged, judge_all
+from quadnorm.lab.analysis.claims.ledger import CONTRADICTIONS
+from quadnorm.lab.analysis.claims.readings import all_readings
+from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, VERDICTS
 from quadnorm.lab.analysis.library import Library
 from quadnorm.lab.analysis.library import library_of as plain_library
 from quadnorm.lab.analysis.results import RecordedRun, Results
@@ -114,6 +116,7 @@ def _filled(library: Library, other: Library | None, figures: Callable[[], list[
             verdicts=[(v, sum(j.verdict == v for j in judged)) for v in VERDICTS],
             judged=judged,
             contradictions=CONTRADICTIONS,
+            readings=all_readings(library),
             figures=figures(),
             reach=_reach(library),
             derived=[t for name in table_names() if has_numbers(t := derived_table(name, library))],

@@ -36,8 +36,10 @@ def desk(variant: Variant) -> Variant:
         patience=None,  # every run gets the same number of steps
         warmup=None,
     )
-    methods = tuple(variant.method(label) for label in d.methods) or variant.methods
-    return _shrunk(replace(variant, methods=methods), d.coarsen, params, budget)
+    kept = {variant.method(label).label for label in d.methods or [m.label for m in variant.methods]}
+    methods = (m for m in variant.methods if m.label in kept or m.reads in kept)
+    variant = replace(variant, methods=tuple(m for m in methods if m.label not in d.left_out))
+    return _shrunk(variant, d.coarsen, params, budget)
 
 
 def smoke(variant: Variant) -> Variant:

@@ -25,6 +25,7 @@ class Method:
     """One row of a study: the name of a norm for ``make_norm``, and other arguments of the operator that it changes.
 
     ``printed`` is the row's name in the paper's table if it differs from ``label``; ``None`` for rows of ours.
+    ``reads``: the label of the row of which this one is another reading of the paper (see ``catalog/parts.py``).
     ``seeds``: how many of the study's seeds the row uses, if the paper has fewer than for other rows.
     """
 
@@ -33,6 +34,7 @@ class Method:
     operator: Params = field(default_factory=dict)
     printed: str | None = ""
     seeds: int | None = None
+    reads: str = ""
 
     @property
     def row(self) -> str | None:
@@ -69,7 +71,8 @@ class Desk:
     """How the ``desk`` preset shrinks a variant.
 
     ``coarsen`` divides every grid, so that the ratio of test and training grids stays; ``width`` multiplies the
-    operator's width (rounded to a multiple of 8); ``methods`` names the rows that are kept, empty for all; ``lr`` and
+    operator's width (rounded to a multiple of 8); ``methods`` names the rows that are kept, empty for all, and with a
+    row stay its other readings, unless ``left_out`` names them; ``lr`` and
     ``batch`` are the learning rate and the batch size, None for the paper's (a short run needs more and larger steps).
     """
 
@@ -80,6 +83,7 @@ class Desk:
     coarsen: int = 1
     width: float = 1.0
     methods: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     lr: float | None = None
     batch: int | None = None
 

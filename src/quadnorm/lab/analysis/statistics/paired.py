@@ -197,36 +197,3 @@ def effect_class(d: float) -> str:
     if d != d:
         raise ValueError("an effect of NaN has no class: there was one seed, or a run failed")
     return next(name for top, name in EFFECT_CLASSES if abs(d) < top or top == inf)
-
-
-def wins(method: Runs, baseline: Runs) -> tuple[int, int]:
-    """In how many of how many pairs the method has the smaller error.
-
-    >>> wins([1.0, 2.0, 3.0], [2.0, 3.0, 2.5])
-    (2, 3)
-    """
-    a, b = paired(method, baseline)
-    return int((a < b).sum()), a.size
-
-
-def bootstrap_steadiness(
-    method: Runs, baseline: Runs, resamples: int = 10_000, level: float = 0.95, seed: int = 0
-) -> Improvement:
-    """1 − σ(method)/σ(baseline) over seeds (ddof 1), with a percentile interval over paired resamples.
-
-    >>> round(bootstrap_steadiness([3.0, 3.1, 3.2, 3.0], [3.0, 3.2, 3.4, 3.0]).value, 2)
-    0.5
-    """
-    a, b = paired(method, baseline)
-    n = a.size
-    if note := failed(a, b):
-        return Improvement(nan, nan, nan, n, note)
-    if n < 3 or constant(b, b):
-        return Improvement(nan, nan, nan, n, "a comparison of spreads needs three seeds or more that differ")
-    rng = np.random.default_rng(seed)
-    # Resamples that consist of one seed only have no spread; these few are left out.
-    picks = rng.integers(n, size=(resamples, n))
-    below = b[picks].std(axis=1, ddof=1)
-    ratios = 1 - a[picks].std(axis=1, ddof=1)[below > 0] / below[below > 0]
-    low, high = np.quantile(ratios, [(1 - level) / 2, (1 + level) / 2])
-    return Improvement(1 - float(a.std(ddof=1) / b.std(ddof=1)), float(low), float(high), n)

@@ -1,7 +1,7 @@
 """The error that each way reaches: the paper's norms, anchoring, extension, running at the training grid.
 
 One row per trained setting (operator, problem, grids). All errors of a row are over the same seeds and belong to the
-farthest grid; the three ways other than the paper's use the LayerNorm model without retraining.
+farthest grid; the ways other than the paper's use the LayerNorm model without retraining.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from quadnorm.lab.analysis.statistics.samples import common
 from quadnorm.lab.analysis.statistics.summaries import best_or_tied, summarize
 from quadnorm.lab.analysis.tables.panel import native_grid
 from quadnorm.lab.analysis.tables.table import Cell, Panel, Table, grid_name, summary_cell
-from quadnorm.lab.analysis.ways import ANCHORED, AS_TRAINED, EXTENDED, NATIVE, evaluation_for
+from quadnorm.lab.analysis.ways import ANCHORED, AS_TRAINED, EXTENDED, NATIVE, TRANSFERRED, evaluation_for
 from quadnorm.lab.studies.study import Variant
 
 LAYER, QUAD, BLEND = "LayerNorm", "QuadNorm", "BlendQuadNorm"
@@ -28,6 +28,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "LayerNorm, anchored": (LAYER, ANCHORED),
     "LayerNorm, extended": (LAYER, EXTENDED),
     "LayerNorm, run at the training grid": (LAYER, NATIVE),
+    "LayerNorm, transferred": (LAYER, TRANSFERRED),
 }
 
 

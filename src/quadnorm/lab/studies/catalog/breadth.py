@@ -13,7 +13,6 @@ from quadnorm.lab.studies.catalog.parts import (
     NEAR,
     NONE,
     PICTURED,
-    QUAD_LAYER,
     RMS,
     SINE_BUDGET,
     STAND_IN,
@@ -47,6 +46,7 @@ _SIMPLE = (
     ("galerkin-elasticity-4x", "galerkin", "elasticity", FINE, 5),
     ("transolver-helmholtz-4x", "transolver", "helmholtz", FINE, 5),
 )
+_BLOCKS = ("galerkin-poisson-10seed",)  # with one norm per block beside two
 _PICTURED = ("galerkin-varcoeff", "transolver-varcoeff", "galerkin-elasticity-4x")
 _OPERATOR_TITLES = {"galerkin": "Galerkin Transformer", "transolver": "Transolver"}
 _PROBLEM_TITLES = {
@@ -60,12 +60,12 @@ _PROBLEM_TITLES = {
 
 def _simple(name: str, operator: str, problem: str, test: tuple[int, ...], count: int) -> Study:
     slow = (operator, problem) == _SHARED
-    methods, budget = ((*THREE, QUAD_LAYER), helmholtz_desk()) if slow else (THREE, desk(operator, 64))
+    budget = helmholtz_desk() if slow else desk(operator, 64)
     return Study(
         name=name,
         title=f"{_OPERATOR_TITLES[operator]} on {_PROBLEM_TITLES[problem]}, 64² to {test[-1]}²",
         theme="breadth",
-        variants=(variant(problem, operator, methods, 64, test, budget, table=name),),
+        variants=(variant(problem, operator, THREE, 64, test, budget, table=name, block=name in _BLOCKS),),
         seeds=seeds(count),
         tables=(f"tab:{name}",),
         pictured=PICTURED if name in _PICTURED else (),
@@ -84,6 +84,7 @@ def _from_32(problem: str, panel: str) -> Variant:
         name=problem,
         table="multiarch-nonperiodic",
         panel=panel,
+        block=problem != "cavity",
     )
 
 
@@ -91,13 +92,12 @@ def _from_32(problem: str, panel: str) -> Variant:
 _SWEEP = (
     Method("LayerNorm", "layer", printed="LayerNorm, baseline"),
     Method("α = 0", "quad", printed="α = 0, pure quadrature"),
-    Method("α = 0, instance mode", "quad:instance", printed=None),
     Method("α = 0.1", "blend:0.1"),
     Method("α = 0.2", "blend:0.2"),
     Method("α = 0.3", "blend:0.3", printed="α = 0.3 (BlendQuadNorm)"),
     Method("α = 0.5", "blend:0.5"),
 )
-_SWEEP_DESK = ("LayerNorm", "α = 0", "α = 0, instance mode", "α = 0.1", "α = 0.3")
+_SWEEP_DESK = ("LayerNorm", "α = 0", "α = 0.1", "α = 0.3")
 
 
 def _sweep(operator: str, problem: str, panel: str) -> Variant:
@@ -251,7 +251,7 @@ STUDIES = (
                 ),
                 64,
                 (64, 128),
-                desk("galerkin", 64, (*_SHORT, "QuadNorm, instance mode", "QuadNorm, instance mode, periodic weights")),
+                desk("galerkin", 64, (*_SHORT, "QuadNorm, instance mode, periodic weights")),
                 samples=(8000, 500, 2000),
                 width=48,
                 table="real-ns-galerkin",

@@ -34,7 +34,7 @@ def _models(*labels: str, name: str = "fno") -> Variant:
 
 
 def _attention(operator: str, methods: tuple[Method, ...]) -> Variant:
-    return variant("darcy", operator, methods, 32, _RESOLUTIONS, desk(operator, 32), name=operator)
+    return variant("darcy", operator, methods, 32, _RESOLUTIONS, desk(operator, 32), name=operator, readings=False)
 
 
 def _everywhere(operator: str, rows: tuple[str, ...], kernel: dict[str, str]) -> Variant:
@@ -46,7 +46,8 @@ def _everywhere(operator: str, rows: tuple[str, ...], kernel: dict[str, str]) ->
         Method("quadrature everywhere", "quad", sums, printed=None),
         Method("quadrature everywhere, instance mode", "quad:instance", sums, printed=None),
     )
-    return variant("darcy", operator, methods, 32, _RESOLUTIONS, desk(operator, 32, rows), name=operator)
+    budget = desk(operator, 32, rows)
+    return variant("darcy", operator, methods, 32, _RESOLUTIONS, budget, name=operator, readings=False)
 
 
 STUDIES = (
@@ -95,6 +96,7 @@ STUDIES = (
                 _RESOLUTIONS,
                 replace(EXTREME.desk, methods=()),
                 name="multi-resolution",
+                readings=False,
             ),
         ),
         seeds=seeds(10),
@@ -117,6 +119,7 @@ STUDIES = (
                 (33, 65, 129, 257),
                 Desk(epochs=30, train=200, test=20, width=0.75),
                 name="fno",
+                readings=False,
                 last_activation=False,
             ),
         ),

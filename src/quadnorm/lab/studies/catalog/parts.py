@@ -18,9 +18,6 @@ BLEND_01 = Method("BlendQuadNorm, α = 0.1", "blend:0.1")
 TRAPEZOID_QUAD, TRAPEZOID_BLEND, TRAPEZOID_BLEND_01 = (
     replace(method, norm=f"{method.norm}:trapezoid") for method in (QUAD, BLEND, BLEND_01)
 )
-# Rows of ours.
-QUAD_LAYER = Method("QuadNorm, layer mode", "quad", printed=None)
-TOKEN = Method("LayerNorm, token-wise", "token", printed=None)
 
 SEVEN = (NONE, LAYER, INSTANCE, GROUP, RMS, QUAD, BLEND)
 FIVE = (NONE, LAYER, QUAD, BLEND, BLEND_01)
@@ -39,6 +36,12 @@ OPERATORS: dict[str, dict[str, Any]] = {
     "fno": {"width": 32, "modes": 12, "layers": 4, "last_activation": True},
     "galerkin": {"width": 64, "heads": 4, "layers": 4},
     "transolver": {"width": 64, "heads": 4, "layers": 6, "slices": 8},
+}
+
+# The other form of an operator's block: a label for its rows, and the argument that makes it.
+BLOCKS: dict[str, tuple[str, Params]] = {
+    "fno": (", norm over the sum", {"residual": "inside"}),
+    "galerkin": (", one norm per block", {"norms_per_block": 1}),
 }
 
 MODE = (
@@ -114,22 +117,47 @@ def helmholtz_desk(*methods: str) -> Desk:
     Every such model begins on a plateau of 30 %, where it ignores the wavenumber. With the paper's width and samples it
     leaves it after 1,100 to 3,000 steps; with 500 samples after 5,500, and with half the width not within 5,000.
     """
-    return replace(desk("transolver", 64, methods, epochs=100), train=1000, width=1.0)
+    trapezoid = ("QuadNorm, trapezoid weights", "QuadNorm, layer mode, trapezoid weights")
+    left_out = (*trapezoid, "BlendQuadNorm, trapezoid weights")
+    return replace(desk("transolver", 64, methods, epochs=100), train=1000, width=1.0, left_out=left_out)
 
 
-def _with_modes(methods: tuple[Method, ...]) -> tuple[Method, ...]:
-    """The rows of a Galerkin Transformer: QuadNorm in layer mode, and in instance mode as a row of ours.
+def with_readings(methods: tuple[Method, ...], operator: str, problem: str, block: bool = False) -> tuple[Method, ...]:
+    """The rows, and behind each of the paper's the other readings of it, as rows of ours with labels that say so.
 
-    >>> [(row.label, row.norm) for row in _with_modes(TWO)]
-    [('LayerNorm', 'layer'), ('QuadNorm', 'quad'), ('QuadNorm, instance mode', 'quad:instance')]
+    ==================  ==================================================================================
+    LayerNorm           in attention models also over the channels of each token: ``, token-wise``
+    QuadNorm            also in the other mode: ``, layer mode`` or ``, instance mode``
+    on Helmholtz        QuadNorm and BlendQuadNorm also with the listing's ``, trapezoid weights``
+    with ``block``      LayerNorm, QuadNorm and BlendQuadNorm also in the other form of the operator's block
+    ==================  ==================================================================================
+
+    >>> [(row.label, row.norm) for row in with_readings(TWO, "transolver", "darcy")]  # doctest: +NORMALIZE_WHITESPACE
+    [('LayerNorm', 'layer'), ('LayerNorm, token-wise', 'token'),
+     ('QuadNorm', 'quad:instance'), ('QuadNorm, layer mode', 'quad')]
     """
     rows: list[Method] = []
     for method in methods:
-        if method.label == QUAD.label:
-            rows.append(replace(method, norm=method.norm.replace("quad:instance", "quad")))
-            rows.append(replace(method, label=f"{method.label}, instance mode", printed=None))
-        else:
-            rows.append(method)
+        group = [method]
+        kind, *options = method.norm.split(":")
+
+        def read(of: Method, suffix: str, norm: str, operator: Params | None = None, row: Method = method) -> Method:
+            changed = {**of.operator, **(operator or {})}
+            return Method(of.label + suffix, norm, changed, printed=None, seeds=of.seeds, reads=row.label)
+
+        if method.row is not None:
+            if kind == "layer" and operator != "fno":
+                group.append(read(method, ", token-wise", "token"))
+            if kind == "quad" and options[:1] == ["instance"]:
+                group.append(read(method, ", layer mode", ":".join([kind, *options[1:]])))
+            elif kind == "quad":
+                group.append(read(method, ", instance mode", ":".join([kind, "instance", *options])))
+            if problem == "helmholtz" and method.label in (QUAD.label, BLEND.label):
+                group += [read(row, ", trapezoid weights", f"{row.norm}:trapezoid") for row in group]
+            if block and method.label in (LAYER.label, QUAD.label, BLEND.label):
+                suffix, change = BLOCKS[operator]
+                group += [read(row, suffix, row.norm, change) for row in group]
+        rows += group
     return tuple(rows)
 
 
@@ -150,16 +178,21 @@ def variant(
     panel: str | None = None,
     statistic: str | None = None,
     problem_params: Params | None = None,
+    readings: bool = True,
+    block: bool = False,
     **operator_params: Any,
 ) -> Variant:
-    """A variant with the paper's defaults for arguments that are not given, and QuadNorm in the operator's mode."""
+    """A variant with the paper's defaults for arguments that are not given, and the other readings of its rows."""
+    if operator == "galerkin":  # in layer mode, see GALERKIN_MODE
+        quad = (replace(m, norm=m.norm.replace("quad:instance", "quad")) for m in methods)
+        methods = tuple(n if m.label == QUAD.label else m for m, n in zip(methods, quad, strict=True))
     if samples is None:
         samples = (900, 100, 200) if problem.startswith("darcy") else (1000, 100, 200)
     return Variant(
         name=name,
         problem=problem,
         operator=operator,
-        methods=_with_modes(methods) if operator == "galerkin" else methods,
+        methods=with_readings(methods, operator, problem, block) if readings else methods,
         train=(train,) if isinstance(train, int) else train,
         test=test,
         budget=Budget(*samples, epochs=epochs, lr=LR[operator], patience=patience, warmup=warmup),

@@ -40,7 +40,8 @@ def _down(grid: int, **changes: int) -> Variant:
 def _deep(layers: int) -> Variant:
     """The models of extreme-crossres with another number of layers; with 4 its runs are shared."""
     budget = desk("fno", 32, ("None", "LayerNorm", "QuadNorm"))
-    return variant("darcy", "fno", FOUR, 32, (32, 64, 128, 256), budget, name=f"{layers} layers", layers=layers)
+    grids = (32, 64, 128, 256)
+    return variant("darcy", "fno", FOUR, 32, grids, budget, name=f"{layers} layers", readings=False, layers=layers)
 
 
 STUDIES = (
@@ -128,6 +129,7 @@ STUDIES = (
                 FINE,
                 desk("fno", 64, epochs=12, train=1200),
                 samples=(5000, 500, 500),
+                readings=False,
             ),
         ),
         seeds=seeds(5),

@@ -1,0 +1,111 @@
+"""Every claim of the ledger judged on records: under the best-fitting reading of each table, and under the listing's.
+
+The reading is chosen by the same records that the claim is judged by, so intervals widen with the number of readings
+that were tried: false "reproduced" stay below 5 % whichever is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from quadnorm.lab.analysis.claims.evidence import Setting
+from quadnorm.lab.analysis.claims.ledger import CLAIMS, REASONS, Case, Claim
+from quadnorm.lab.analysis.claims.readings import best_reading, listing_for, tries
+from quadnorm.lab.analysis.claims.rules import RULES
+from quadnorm.lab.analysis.claims.verdicts import (
+    CONTRADICTED,
+    NOT_RUN,
+    NOT_TESTABLE,
+    PARTLY,
+    Finding,
+    together,
+)
+from quadnorm.lab.analysis.library import Library
+
+Open = Callable[[Library, str, str, Case], Setting]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim with its verdict and the findings behind it, under the best-fitting reading and the listing's defaults.
+
+    ``shared``: how many other claims of the paper's rest on some of the same trained models.
+    """
+
+    claim: Claim
+    verdict: str
+    findings: tuple[Finding, ...] = ()
+    listing: str = ""
+    listing_findings: tuple[Finding, ...] = ()
+    shared: int = 0
+
+    @property
+    def likely_reason(self) -> str:
+        """Why the records may differ from the paper's values; empty if they agree, or if we know no reason."""
+        if self.verdict not in (PARTLY, CONTRADICTED):
+            return ""
+        if self.claim.name in REASONS:
+            return REASONS[self.claim.name]
+        tested = [f for f in self.findings if f.verdict not in (NOT_TESTABLE, NOT_RUN)]
+        if all(f.agrees for f in tested):
+            rest = "" if len(tested) == len(self.findings) else "; the other parts could not be tested"
+            return (
+                f"The means agree with the claim; the seeds are too few to tell an effect of this size from none{rest}."
+            )
+        return ""
+
+    @property
+    def models(self) -> frozenset[str]:
+        """The trained models that the verdict rests on."""
+        return frozenset().union(*(f.models for f in self.findings))
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """Which models these are."""
+        return tuple(dict.fromkeys(f.family for f in self.findings if f.family))
+
+
+def fitted(library: Library, study: str, variant: str, case: Case) -> Setting:
+    """A setting under the reading that fits its table best, with the price of having chosen it."""
+    s = Setting(library, study, variant, best_reading(library, study, variant))
+    return replace(s, tries=tries(s, case.rows(s)))
+
+
+def as_listed(library: Library, study: str, variant: str, _: Case) -> Setting:
+    """A setting under the defaults of the paper's listing."""
+    s = Setting(library, study, variant)
+    return replace(s, reading=listing_for(s))
+
+
+def find(case: Case, library: Library, open_setting: Open) -> Finding:
+    """The finding of one case."""
+    settings = [open_setting(library, study, variant, case) for study, variant in case.settings]
+    finding = RULES[case.rule](*settings, **case.options)
+    if not settings:
+        return finding
+    return replace(
+        finding,
+        models=frozenset().union(*(s.used for s in settings)),
+        family="; ".join(dict.fromkeys(s.family() for s in settings)),
+        reading="; ".join(dict.fromkeys(str(s.reading) for s in settings)),
+        caveats=tuple(dict.fromkeys(c for s in settings for c in s.caveats())),
+    )
+
+
+def judge(claim: Claim, library: Library) -> Judged:
+    """A claim's verdicts."""
+    findings = tuple(find(case, library, fitted) for case in claim.cases)
+    listed = findings if claim.ours else tuple(find(case, library, as_listed) for case in claim.cases)
+    return Judged(
+        claim, together([f.verdict for f in findings]), findings, together([f.verdict for f in listed]), listed
+    )
+
+
+def judge_all(library: Library, claims: tuple[Claim, ...] = CLAIMS) -> tuple[Judged, ...]:
+    """The whole ledger, in its order, each claim with the number of others that share its models."""
+    judged = [judge(claim, library) for claim in claims]
+    return tuple(
+        replace(j, shared=sum(bool(j.models & k.models) for k in judged if k is not j and not k.claim.ours))
+        for j in judged
+    )

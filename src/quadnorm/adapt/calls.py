@@ -74,9 +74,9 @@ class CallPlan:
     learned: bool = False  # whether a foreign field is computed from parameters that are trained
     unseen: tuple[str, ...] = ()  # modules with a foreign field from the input, computed out of sight, as by NumPy
 
-    def nodes(self, shape: Shape) -> Nodes:
+    def nodes(self, shape: Shape, dilates: bool = False) -> Nodes:
         """The training grid and the grid ``shape``."""
-        return Nodes(self.native, shape, self.placements, self.origins)
+        return Nodes(self.native, shape, self.placements, self.origins, dilates=dilates)
 
 
 @dataclass

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, overload
 
@@ -14,11 +16,12 @@ from quadnorm.adapt.calls import CallPlan
 from quadnorm.adapt.clouds.base import refuse_placement
 from quadnorm.adapt.clouds.extended import ExtendedPoints, extend_points
 from quadnorm.adapt.extended import Extended
-from quadnorm.adapt.listing import report_of
+from quadnorm.adapt.listing import listing_of, report_of
 from quadnorm.adapt.models import check_module, model_grid
 from quadnorm.adapt.nodes import at_training_nodes, relative_gap
 from quadnorm.adapt.probes import Probe, make_probe
-from quadnorm.adapt.report import grid_text, size_text
+from quadnorm.adapt.report import AnchorReport, Entry, Reason, grid_text, size_text
+from quadnorm.adapt.shifted import commutes_with_rolls, gap_of_shifted, has_stencils, own_fields
 from quadnorm.adapt.trees import tensors
 from quadnorm.adapt.watch import CannotFollowError, first_line, leaving_no_trace, trial_output
 from quadnorm.carry.lines import METHODS
@@ -64,8 +67,12 @@ def extend(
     at every new node r: waves are evaluated there, statistics applied, keys and values attended to; what acts on single
     samples acts on the new ones. No sum is ever taken on the new grid, so that padding, coordinates, the FFT's period
     and the placement of the samples cannot leak. At the training nodes the output is the native run's; between them the
-    network is evaluated, not interpolated (Nyström's extension). Where an operation has no formula between the training
-    nodes (kernels of several samples, pools), its native result is interpolated.
+    network is evaluated, not interpolated (Nyström's extension).
+
+    A kernel of several samples is an operator at the training grid's spacing: on a finer grid its taps lie as far apart
+    as in training. Models with strides, pools and patches run on copies of the training grid that are shifted by parts
+    of a spacing (:func:`quadnorm.adapt.shifted_runs`), also models that run on one grid only. What has no formula
+    between the training nodes at all (running sums, sorting) has its native result interpolated.
 
     The model's own code is not needed: the calls of its forward are seen as they happen (``torch.fft``, reductions,
     norms, products, attention, whatever form they are written in), and which axes are space shows in runs on grids that
@@ -101,6 +108,7 @@ def extend(
     ------  ---------------  --------  ------------------------------------------
     1       call group_norm  replayed  its mean and variance are the native run's
     note: compared with the native run on random input at 9: equal to ... at its nodes
+    note: layout: first, (B, C, *spatial), guessed; the first input has shape (1, 1, 9)
     """
     check_module(model, "extend")
     if restrict not in METHODS:
@@ -116,17 +124,85 @@ def extend(
     sizes, names = model_grid(model, resolution, placement)
     probe = make_probe(model, sizes, names, example, layout, partial(trial_output, model))
     extended = Extended(model, sizes, names, probe.layout, restrict)
-    plan = extended.plan(*probe.arguments)
-    gap = gap_at_training_nodes(extended, plan, probe)
-    report = report_of(model, plan, *probe.arguments)
-    replayed, carried = (sum(e.action == action for e in report) for action in ("replayed", "carried"))
-    calls = f"{replayed} call{'s' * (replayed != 1)} replayed, {carried} carried"
-    report.title = f"extended from {grid_text(sizes, names)}: {calls}"
+    report, gap = _settled(extended, probe)
+    replayed, dilated, carried = (
+        sum(e.action == action for e in report) for action in ("replayed", "dilated", "carried")
+    )
+    kept = f", {dilated} dilated" if dilated else ""
+    what = f"{replayed} call{'s' * (replayed != 1)} replayed{kept}, {carried} carried"
+    if extended.stencils == "shifted":
+        runs = extended.shifted_runs(model).runs(probe.finer)
+        what = f"by runs on shifted training grids, {runs} of them for {size_text(probe.finer)}"
+    report.title = f"extended from {grid_text(sizes, names)}: {what}"
     report.notes.append(f"compared with the native run on {probe.source}: equal to {gap:.1e} at its nodes")
     if probe.guessed:
         report.notes.append(probe.layout_note)
     extended.extend_report = report
     return extended
+
+
+def _settled(extended: Extended, probe: Probe) -> tuple[AnchorReport, float]:
+    """Decide what becomes of stencils and patches: the report, and the gap to the native run at its nodes.
+
+    Stencils without strides are dilated. For strides, pools and patches, and for models that run on one grid only, the
+    model runs on shifted training grids. Where neither works, the stencils' native results are interpolated.
+    """
+    model = extended.model
+    try:
+        plan = extended.plan(*probe.arguments)
+        gap_at_training_nodes(extended, plan, probe)
+    except CannotFollowError as error:
+        runs_elsewhere = error.__cause__ is None  # else it fails on other grids, as a table of positions makes it
+        if runs_elsewhere and not has_stencils(model, probe):
+            raise
+        return _by_shifted_runs(extended, probe, AnchorReport(""), error)
+    listing = listing_of(model, plan, *probe.arguments)
+    report = report_of(listing)
+    if listing.stencils and all(listing.stencils):
+        extended.stencils = "dilated"
+        try:
+            gap = gap_at_training_nodes(extended, plan, probe)
+        except CannotFollowError:
+            extended.stencils = "carried"
+        else:
+            words = Reason.INTERPOLATED.value, Reason.DILATED.value
+            dilated = [
+                replace(e, action="dilated", why=e.why.replace(*words)) if e.action == "carried" else e for e in report
+            ]
+            return replace(report, entries=dilated), gap
+    elif listing.stencils:
+        with suppress(CannotFollowError):
+            return _by_shifted_runs(extended, probe, report, CannotFollowError())
+    return report, gap_at_training_nodes(extended, plan, probe)
+
+
+def _dilated(entry: Entry) -> Entry:
+    return replace(entry, action="dilated", why=entry.why.replace(Reason.INTERPOLATED.value, Reason.DILATED.value))
+
+
+def _by_shifted_runs(
+    extended: Extended, probe: Probe, report: AnchorReport, error: CannotFollowError
+) -> tuple[AnchorReport, float]:
+    """Let the model run on shifted training grids; ``error`` says why it could not be followed otherwise."""
+    model = extended.model
+    modes = [(m, m.training) for m in model.modules()]  # parts may be in another mode than the whole
+    model.eval()
+    try:
+        extended.stencils, extended.moves_fields = "shifted", bool(own_fields(model, probe))
+        extended.floor = tuple(commutes_with_rolls(model, probe, k) for k in range(len(probe.resolution)))
+        fault, gap = gap_of_shifted(extended, probe)
+    except Exception as failed:
+        extended.stencils = "carried"
+        raise error from failed
+    finally:
+        for m, training in modes:
+            m.training = training
+    if fault:
+        extended.stencils = "carried"
+        raise error
+    why = Reason.SHIFTED_RUNS.value
+    shifted = [replace(e, action="shifted", why=f"{e.why.partition(':')[0]}: {why}") for e in report]
+    return AnchorReport("", shifted), gap
 
 
 def _run(extended: Extended, args: Any, kwargs: Any, shape: Shape) -> Any:

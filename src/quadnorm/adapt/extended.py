@@ -13,8 +13,10 @@ from torch import Tensor, nn
 from quadnorm.adapt.calls import CallPlan
 from quadnorm.adapt.follow import run_under
 from quadnorm.adapt.layouts import grid_of_inputs, regridded
+from quadnorm.adapt.nodes import Nodes
 from quadnorm.adapt.plan import input_kind, make_plan
 from quadnorm.adapt.points import PointNodes, arranged, arrangement, checked_points, in_a_row
+from quadnorm.adapt.shifted import ShiftedRuns, whole_multiple
 from quadnorm.adapt.steer import Kept, Record, Replay
 from quadnorm.adapt.trees import mapped, tensors
 from quadnorm.adapt.watch import OutOfStepError
@@ -36,6 +38,9 @@ class Extended(nn.Module):
         self.model = model
         self.resolution, self.placements, self.layout, self.restrict = resolution, placements, layout, restrict
         self._plans: dict[Any, CallPlan] = {}
+        self.stencils = "carried"  # or "dilated", "shifted": what becomes of calls that relate neighbours
+        self.floor: tuple[bool, ...] = ()  # see ShiftedRuns
+        self.moves_fields = False  # whether shifted runs shift the fields that the model makes itself
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, *args: Any, grid: Shape | None = None, **kwargs: Any) -> Any:
@@ -46,8 +51,24 @@ class Extended(nn.Module):
         if any(0 in t.shape for t in tensors((args, kwargs))):
             return self.model(*args, **kwargs)  # no samples, no sums
         native = self._regridded((args, kwargs), shape, self.resolution)
+        if self.stencils == "shifted":
+            plan = self.plan(*native) if self.moves_fields else None
+            return self.shifted_runs(self.model, plan)(*args, grid=shape, **kwargs)
         plan, tape = self._recorded(native)
-        return self._replayed(Replay(plan, plan.nodes(shape), tape), (args, kwargs))
+        if self.stencils == "carried":
+            return self._replayed(Replay(plan, plan.nodes(shape), tape), (args, kwargs))
+        whole = whole_multiple(self.resolution, shape, self.placements)
+        inner = (args, kwargs) if whole == shape else self._regridded((args, kwargs), shape, whole)
+        y = self._replayed(Replay(plan, plan.nodes(whole, dilates=True), tape), inner)
+        if whole == shape:
+            return y
+        forms, onward = iter(plan.outputs), Nodes(whole, shape, self.placements)
+        return mapped(lambda t: onward.carried(t, next(forms)), y)
+
+    def shifted_runs(self, model: nn.Module, plan: CallPlan | None = None) -> ShiftedRuns:
+        """The model by runs on shifted training grids."""
+        given = self.resolution, self.placements, self.layout, self.restrict, self.floor
+        return ShiftedRuns(model, *given, plan=plan).train(model.training)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def at_points(
@@ -56,7 +77,8 @@ class Extended(nn.Module):
         r"""The model's output at scattered points: trained on a grid, asked anywhere.
 
         Sums are the native run's, as on grids; waves are evaluated at the points, statistics applied there, keys and
-        values attended to from there.
+        values attended to from there. The native results of stencils and patches are interpolated: points have no
+        neighbours at the training grid's spacing.
 
         Args:
             points: (P, d) in the unit cube, whose ends are those of the domain (endpoint samples lie on them).

@@ -171,13 +171,14 @@ def _axes(part: str, layout: str) -> tuple[tuple[str, ...], ...]:
     return tuple(axes)
 
 
-def rows_first(d: int) -> str:
-    """Samples in a row behind the channels, (B, C, N), by name.
+def guessable(d: int) -> tuple[str, ...]:
+    """The layouts that an example is compared with, the likely ones first.
 
-    >>> rows_first(2)
-    'b c (s0 s1)'
+    >>> guessable(2)
+    ('first', 'last', 'tokens', 'b c (s0 s1)', 'b s0 s1', 's0 s1')
     """
-    return f"b c ({' '.join(f's{k}' for k in range(d))})"
+    space = " ".join(f"s{k}" for k in range(d))
+    return (*LAYOUTS, f"b c ({space})", f"b {space}", space) if d > 1 else LAYOUTS[:2]
 
 
 def needs_grid(layout: str, d: int) -> bool:
@@ -199,16 +200,14 @@ def grid_of_inputs(args: Any, kwargs: Any, d: int, layout: str, grid: Shape | No
     """The grid of the first field among the arguments; where samples come in a row, ``grid`` must say it."""
     patterns, given = patterns_of(layout, d), tensors((args, kwargs))
     tried = list(zip(given, patterns.of(len(given), outputs=False), strict=True))
-    # A field without channels is the last thing that a tensor is taken for.
-    plain = [(x, each if patterns.ordered else each[:1]) for x, each in tried]
-    bare = [(x, () if patterns.ordered else each[1:]) for x, each in tried]
-    for x, each in (*plain, *bare):
-        shape = next((s for s in (p.grid(x) for p in each if not p.labels) if s is not None), None)
+    if not patterns.ordered:  # a field without channels is too easily taken for something else
+        tried = [(x, each[:1]) for x, each in tried]
+    for x, each in tried:
+        shape = next((s for s in (p.grid(x) for p in each) if s is not None), None)
         if shape is not None:
             if grid is not None and shape != grid:
                 raise ValueError(f"the input has the grid {shape}, but grid={grid} was given")
             return shape
-    tried = plain
     rows = [x for x, each in tried for p in each if p.in_a_row and p.is_field and x.ndim == len(p.axes)]
     if rows and grid is None:
         n = rows[0].shape[1] if rows[0].ndim > 1 else len(rows[0])
@@ -255,15 +254,10 @@ def map_fields(
 
 
 def has_field(value: Any, grid: Shape, layout: str) -> bool:
-    """Whether a tensor among the arguments is a field on the grid."""
-    found = []
-
-    def look(x: Tensor, dims: Dims) -> Tensor:
-        found.append(dims)
-        return x
-
-    map_fields(value, grid, layout, look)
-    return bool(found)
+    """Whether a tensor among the arguments is a field on the grid, with channels if the layout is a word."""
+    patterns, given = patterns_of(layout, len(grid)), tensors(value)
+    each = patterns.of(len(given), outputs=False) if patterns.ordered else iter([patterns.inputs[:1]] * len(given))
+    return any(p.opened(x, grid) is not None for x, tried in zip(given, each, strict=True) for p in tried)
 
 
 def regridded(

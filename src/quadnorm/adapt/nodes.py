@@ -21,7 +21,7 @@ from quadnorm.measures import Anchored
 from quadnorm.measures._cache import TensorCache
 from quadnorm.measures.base import Shape
 from quadnorm.measures.padded import PaddedAxis
-from quadnorm.measures.placement import among
+from quadnorm.measures.placement import PLACEMENTS, among
 
 _MATRICES = TensorCache(64 * 2**20)
 
@@ -98,6 +98,13 @@ class Nodes:
     placements: tuple[str, ...]
     origins: Mapping[tuple[int, int], int] = field(default_factory=dict)
     padding: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    dilates: bool = False  # stencils keep their width in space, else their native results are interpolated
+
+    def ratio(self, k: int) -> int | None:
+        """How many times finer axis k is; None if that is not a whole number."""
+        more = PLACEMENTS[self.placements[k]].more
+        n0, n = self.native[k] + more, self.shape[k] + more
+        return n // n0 if n0 > 0 and n % n0 == 0 and n >= n0 else None
 
     def extra(self, k: int, extra: int) -> int:
         """Samples padded to axis k of the new grid where ``extra`` are padded to the training grid."""

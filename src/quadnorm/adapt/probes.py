@@ -14,16 +14,15 @@ from torch import Tensor, nn
 
 from quadnorm.adapt.forms import refined_grid
 from quadnorm.adapt.layouts import (
-    LAYOUTS,
     Dims,
     guess_examples,
+    guessable,
     has_field,
     layout_text,
     map_fields,
     needs_grid,
     patterns_of,
     regridded,
-    rows_first,
 )
 from quadnorm.adapt.report import size_text
 from quadnorm.adapt.trees import Arguments, as_arguments, tensors
@@ -132,8 +131,7 @@ def layout_of_model(model: nn.Module, resolution: Shape, placements: tuple[str, 
 
 def _layout_of_example(arguments: Arguments, example: Any, resolution: Shape, layout: str | None) -> str:
     """The given layout, or the first in which a field among the arguments is on the training grid."""
-    words = (*LAYOUTS, rows_first(len(resolution))) if len(resolution) > 1 else LAYOUTS[:2]
-    for candidate in words if layout is None else (layout,):
+    for candidate in guessable(len(resolution)) if layout is None else (layout,):
         if has_field(arguments, resolution, candidate):
             return candidate
     shapes = ", ".join(str(tuple(t.shape)) for t in tensors(arguments)) or repr(example)

@@ -43,6 +43,8 @@ class Reason(Enum):
     EVALUATES_WAVES = "the native run's waves, evaluated at the new nodes"
     REDUCES_NATIVE = "reduces over the training grid's nodes"
     INTERPOLATED = "its native result is interpolated"
+    DILATED = "its samples lie as far apart as in training"
+    SHIFTED_RUNS = "the model runs on shifted training grids"
     GRID_FREE = "its native result holds everywhere"
     OWN_GRID = "to a grid of its own, whose values only later calls see"
 

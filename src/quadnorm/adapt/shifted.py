@@ -7,7 +7,7 @@ was trained, and the outputs are interlaced. It is right for every operation tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import prod
@@ -19,13 +19,26 @@ from torch import Tensor, nn
 
 from quadnorm._precision import full_precision
 from quadnorm._suggest import unknown
+from quadnorm.adapt.calls import Call, CallPlan
+from quadnorm.adapt.follow import Steered, run_under
+from quadnorm.adapt.forms import Forms
 from quadnorm.adapt.functions import MEETS
 from quadnorm.adapt.layouts import Dims, grid_of_inputs, map_fields
 from quadnorm.adapt.models import check_module, model_grid
+from quadnorm.adapt.nodes import interpolation
+from quadnorm.adapt.operations import TABLE
 from quadnorm.adapt.probes import Probe, make_probe
-from quadnorm.adapt.report import size_text
+from quadnorm.adapt.report import Reason, size_text
 from quadnorm.adapt.trees import mapped, tensors
-from quadnorm.adapt.watch import CannotFollowError, Live, first_line, module_stack, trial_output, without_fast_paths
+from quadnorm.adapt.watch import (
+    CannotFollowError,
+    Live,
+    first_line,
+    leaving_no_trace,
+    module_stack,
+    trial_output,
+    without_fast_paths,
+)
 from quadnorm.carry.grids import carry
 from quadnorm.carry.lines import METHODS, matrix_at
 from quadnorm.measures.base import Shape
@@ -134,12 +147,25 @@ def _source(
     return torch.from_numpy(index), beyond, torch.from_numpy(edge), matrix
 
 
+def whole_multiple(native: Shape, shape: Shape, placements: Sequence[str]) -> Shape:
+    """The grid a whole number of times finer than the training grid that is the next to ``shape``, on every axis.
+
+    >>> whole_multiple((33, 32), (100, 16), ("endpoint", "periodic"))
+    (129, 32)
+    """
+    sizes = []
+    for n0, n, placement in zip(native, shape, placements, strict=True):
+        more = PLACEMENTS[placement].more
+        sizes.append(max(-(-(n + more) // max(n0 + more, 1)), 1) * (n0 + more) - more)
+    return tuple(sizes)
+
+
 class ShiftedRuns(nn.Module):
     """A model on any grid by runs on shifted training grids; :func:`shifted_runs` makes it and checks the model.
 
     ``floor`` says for each axis whether one run per shift is enough, else two neighbouring ones are blended.
-    ``samples`` bounds how many samples of training grids run as one batch, whatever the new grid. Gradients pass
-    through all runs.
+    ``samples`` bounds how many samples of training grids run as one batch, whatever the new grid. With a ``plan`` the
+    fields that the model makes itself, such as coordinates, are shifted with the grid. Gradients pass through all runs.
     """
 
     not_on_shards = "it takes shifted copies of the whole field; shard the model itself, or one that is anchored"
@@ -153,6 +179,7 @@ class ShiftedRuns(nn.Module):
         restrict: str = "cubic",
         floor: tuple[bool, ...] | None = None,
         samples: int = SAMPLES,
+        plan: CallPlan | None = None,
     ) -> None:
         super().__init__()
         if restrict not in METHODS:
@@ -162,6 +189,7 @@ class ShiftedRuns(nn.Module):
         self.model, self.resolution, self.placements, self.layout = model, resolution, placements, layout
         self.restrict, self.samples = restrict, samples
         self.floor = floor or (False,) * len(resolution)
+        self.plan = plan
 
     def forward(self, *args: Any, grid: Shape | None = None, **kwargs: Any) -> Any:
         """The model's arguments on any grid; ``grid`` is needed for tokens on two or more axes."""
@@ -175,7 +203,7 @@ class ShiftedRuns(nn.Module):
         sizes = tuple(size for size, _ in axes)
         total = _Interlaced(self.resolution, sizes, self.layout)
         for batch in self._batches((args, kwargs), shape, [shifts for _, shifts in axes]):
-            total.add(self._run([value for _, value in batch]), [shifts for shifts, _ in batch])
+            total.add(self._run(batch), [shifts for shifts, _ in batch])
         return total.result(shape, self.placements)
 
     def runs(self, shape: Shape) -> int:
@@ -212,7 +240,7 @@ class ShiftedRuns(nn.Module):
 
     def _at_once(self, value: Any, shape: Shape) -> int:
         """How many shifts run in one batch; one where fields do not share an axis for it."""
-        size = self._batch_size(value, shape)
+        size = None if self.plan is not None else self._batch_size(value, shape)
         return max(1, self.samples // (size * prod(self.resolution))) if size else 1
 
     def _batch_size(self, value: Any, shape: Shape) -> int | None:
@@ -226,11 +254,14 @@ class ShiftedRuns(nn.Module):
         map_fields(value, shape, self.layout, look)
         return sizes.pop() or None if len(sizes) == 1 else None
 
-    def _run(self, values: list[Any]) -> list[Any]:
-        """The model on several sets of arguments, as one batch."""
+    def _run(self, batch: list[tuple[tuple[Shift, ...], Any]]) -> list[Any]:
+        """The model on several shifted grids, as one batch."""
+        values = [value for _, value in batch]
         if len(values) == 1:
             args, kwargs = values[0]
-            return [self.model(*args, **kwargs)]
+            if self.plan is None:
+                return [self.model(*args, **kwargs)]
+            return [run_under(self.model, ShiftedFields(self.plan, [s.value for s in batch[0][0]]), args, kwargs)]
         lists = [tensors(v) for v in values]
         size = self._batch_size(values[0], self.resolution) or 1
         order = iter(zip(*lists, strict=True))
@@ -358,12 +389,14 @@ def shifted_runs(
     modes = [(m, m.training) for m in model.modules()]  # parts may be in another mode than the whole
     model.eval()
     try:
-        _refuse_own_fields(model, probe)
+        own = own_fields(model, probe)
+        if own:
+            raise CannotFollowError(own)
         floor = tuple(commutes_with_rolls(model, probe, k) for k in range(len(sizes)))
         shifted = ShiftedRuns(model, sizes, names, probe.layout, restrict, floor, samples)
-        if _fault(shifted, probe):
+        if gap_of_shifted(shifted, probe)[0]:
             shifted.samples = 1  # the model may not take shifted grids as one batch
-            fault = _fault(shifted, probe)
+            fault, _ = gap_of_shifted(shifted, probe)
             if fault:
                 raise CannotFollowError(f"{fault}; quadnorm.at_native serves any model")
     finally:
@@ -403,24 +436,27 @@ def relative_gap(y: Any, expected: Any) -> float:
     return worst if pairs else float("inf")
 
 
-def _fault(shifted: ShiftedRuns, probe: Probe) -> str:
-    """How shifted runs differ from the native run at its nodes, on a grid that contains them; empty if they agree."""
+def gap_of_shifted(shifted: nn.Module, probe: Probe) -> tuple[str, float]:
+    """How shifted runs differ from the native run at its nodes, on a grid that contains them, in words (empty if they
+    agree) and as a number."""
     shape = probe.finer
     args, kwargs = probe.at(shape)
-    native = trial_output(shifted.model, probe.arguments)
+    native = trial_output(shifted.model, probe.arguments)  # type: ignore[arg-type]
     try:
         fine = trial_output(shifted, (args, {**kwargs, **probe.grid_option(shape)}))
     except CannotFollowError:
         raise
     except Exception as error:  # whatever the model makes of a larger batch
-        return f"the model does not run on shifted training grids ({first_line(error)})"
+        return f"the model does not run on shifted training grids ({first_line(error)})", float("inf")
     last = tuple(range(-len(shape), 0))
 
     def at_nodes(x: Tensor, dims: Dims) -> Tensor:
         return carry(x.movedim(dims, last), probe.resolution, probe.placements).movedim(last, dims)
 
     gap = relative_gap(map_fields(fine, shape, probe.layout, at_nodes, outputs=True), native)
-    return "" if gap <= 1 else f"shifted runs differ from the native run at its nodes, on {probe.source}"
+    fault = "" if gap <= 1 else f"shifted runs differ from the native run at its nodes, on {probe.source}"
+    dtype = next((t.dtype for t in tensors(native)), torch.float32)
+    return fault, gap * TOLERANCE.get(dtype, 3e-2)
 
 
 class _OwnFields(Live):
@@ -466,14 +502,87 @@ class _OwnFields(Live):
         return False
 
 
-def _refuse_own_fields(model: nn.Module, probe: Probe) -> None:
+def own_fields(model: nn.Module, probe: Probe) -> str:
+    """Why shifted runs would be wrong for a model that gives its samples values of its own making; else nothing."""
     with torch.no_grad(), without_fast_paths(), module_stack(model) as stack:
         mode = _OwnFields(model, probe.resolution, stack)
         args, kwargs = mode.mark(mapped(lambda t: t.detach().clone(), probe.arguments))
         with mode:
             model(*args, **kwargs)
-    if mode.found:
-        raise CannotFollowError(
-            f"the model gives its samples values of its own making, such as coordinates ({mode.found}), which runs on "
-            "shifted grids would take for those of the unshifted one; quadnorm.extend follows such fields"
-        )
+    if not mode.found:
+        return ""
+    return (
+        f"the model gives its samples values of its own making, such as coordinates ({mode.found}), which runs on "
+        "shifted grids would take for those of the unshifted one; quadnorm.extend follows such fields"
+    )
+
+
+class _Stencils(Live):
+    """Finds kernels of several samples, strides, pools, patches and resampling among a model's calls."""
+
+    found = False
+
+    def on_call(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        operation = TABLE.get(name)
+        if operation is not None and operation.reason in (Reason.POOLS, Reason.RESAMPLED, Reason.PATCHES):
+            self.found = True
+        if operation is not None and operation.reason is Reason.KERNELS:
+            given = operation.arguments(args, kwargs)
+            stride = given.get("stride", 1)
+            strides = stride if isinstance(stride, (tuple, list)) else (stride,)
+            self.found = self.found or any(n != 1 for n in (*given["weight"].shape[2:], *strides))
+        return func(*args, **kwargs)
+
+
+def has_stencils(model: nn.Module, probe: Probe) -> bool:
+    """Whether a model has stencils or patches, seen in a run on its training grid."""
+    mode = _Stencils()
+    with leaving_no_trace(model), without_fast_paths():
+        args, kwargs = mode.mark(mapped(lambda t: t.detach().clone(), probe.arguments))
+        with mode:
+            model(*args, **kwargs)
+    return mode.found
+
+
+class ShiftedFields(Steered):
+    """A run on the training grid shifted by parts of a spacing; constant fields of the model are shifted with it."""
+
+    def __init__(self, plan: CallPlan, shifts: Sequence[float]) -> None:
+        super().__init__(plan, plan.nodes(plan.native))
+        self.shifts = shifts
+
+    def steer(self, call: Call, func: Any, args: Any, kwargs: Any) -> Any:
+        given = tensors((args, kwargs))
+        waves = any(t.is_complex() for t in given)  # a field of wavenumbers does not move
+        if all(s == 0 for s in self.shifts) or waves:
+            return func(*args, **kwargs)
+        moved = {
+            id(t): self._moved(t, forms)
+            for t, forms, live in zip(given, call.argument_forms, call.live, strict=False)
+            if not live and t.is_floating_point() and any(f.moves for f in forms)
+        }
+        args, kwargs = mapped(lambda t: moved.get(id(t), t), (args, kwargs)) if moved else (args, kwargs)
+        return func(*args, **kwargs)
+
+    def _moved(self, t: Tensor, forms: Forms) -> Tensor:
+        """A field of the model's own at the shifted nodes; splines, which go on beyond the last node."""
+        for dim, form in reversed(list(enumerate(forms))):
+            if not form.moves:
+                continue
+            if not form.on_grid or form.fold != 1 or any(form.extra):
+                raise CannotFollowError(
+                    "the model makes coordinates on a grid of its own, coarser or padded, which cannot be shifted"
+                )
+            t = torch.unflatten(t, dim, [self.plan.native[k] for k in form.axes])
+            for at, k in enumerate(form.axes, start=dim):
+                if self.shifts[k]:
+                    M = _shift_matrix(self.plan.native[k], self.shifts[k]).to(t.device, t.dtype)
+                    t = torch.matmul(t.movedim(at, -1), M.T).movedim(-1, at)
+            t = t.flatten(dim, dim + len(form.axes) - 1)
+        return t
+
+
+@lru_cache(maxsize=256)
+def _shift_matrix(n: int, shift: float) -> Tensor:
+    """M (n, n): values at n samples to values at places ``shift`` spacings further."""
+    return interpolation(np.arange(n) + shift, n, wraps=False)

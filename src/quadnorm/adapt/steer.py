@@ -15,6 +15,7 @@ from quadnorm.adapt.forms import moving
 from quadnorm.adapt.functions import ARITHMETIC
 from quadnorm.adapt.nodes import CountedNodes, Nodes
 from quadnorm.adapt.operations import anchoring, extending
+from quadnorm.adapt.operations.dilation import note_padding
 from quadnorm.adapt.trees import mapped, tensors, without_tensors
 from quadnorm.adapt.watch import CannotFollowError
 from quadnorm.measures.base import Shape
@@ -98,7 +99,10 @@ class Replay(Steered):
         if kept.constants:
             step = with_native_fields(step, kept.constants)
         operation = extending(step)
-        return run_fitted(step) if operation is None else operation.replay(step)
+        result = run_fitted(step) if operation is None else operation.replay(step)
+        if call.name == "pad":
+            note_padding(step, result)
+        return result
 
 
 def _settled_result(call: Call, kept: Kept, args: Any, own: Any) -> Any:

@@ -23,7 +23,7 @@ from quadnorm.adapt.clouds.base import (
 )
 from quadnorm.adapt.follow import run_under
 from quadnorm.adapt.forms import Form, Forms
-from quadnorm.adapt.listing import report_of
+from quadnorm.adapt.listing import listing_of, report_of
 from quadnorm.adapt.models import check_module
 from quadnorm.adapt.nodes import Nodes, relative_gap
 from quadnorm.adapt.report import AnchorReport
@@ -160,7 +160,7 @@ def extend_points(
     model.eval()
     try:
         plan = extended.plan(*arguments, extended.axes)
-        report = report_of(model, plan, *arguments)
+        report = report_of(listing_of(model, plan, *arguments))
         _refuse_neighbours(report, plan)
         gap = _gap_at_the_subset(extended, arguments)
     finally:

@@ -48,6 +48,10 @@ class Operation:
         """The result on the new grid, from what was kept."""
         raise NotImplementedError
 
+    def dilates(self, step: Step) -> bool:
+        """Whether a call relates samples at distances that can be kept on a finer grid."""
+        return False
+
     def sums(self, step: WeightedStep) -> bool:
         """Whether a call takes a sum over samples that can be anchored, or pads them."""
         return False

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from quadnorm.adapt.calls import Call, Step, WeightedStep
 from quadnorm.adapt.forms import Form
 from quadnorm.adapt.functions import index_items
 from quadnorm.adapt.operations.base import Carried, each_dimension, register
+from quadnorm.adapt.operations.dilation import dilated, stencil_of
 from quadnorm.adapt.operations.padding import dimensions
 from quadnorm.adapt.report import Reason
 from quadnorm.adapt.trees import tensors
@@ -25,6 +27,13 @@ class Convolution(Carried):
         stride = given.get("stride", 1)
         strides = stride if isinstance(stride, (tuple, list)) else (stride,)
         return any(k != 1 for k in given["weight"].shape[2:]) or any(s != 1 for s in strides)
+
+    def dilates(self, step: Step) -> bool:
+        return stencil_of(step) is not None
+
+    def replay(self, step: Step) -> Any:
+        result = dilated(step) if step.nodes.dilates else None
+        return super().replay(step) if result is None else result
 
 
 class Along(Carried):
@@ -52,6 +61,39 @@ class Neighbours(Along):
     """Differences, shifts and running sums along the samples: in units of the grid's spacing."""
 
     relates_neighbours = True
+
+
+class Roll(Neighbours):
+    """``roll``: by the same distance where the axis is periodic."""
+
+    parameters: tuple[str, ...] = ("input", "shifts", "dims")
+
+    def dilates(self, step: Step) -> bool:
+        forms = step.forms(step.arguments["input"])
+        dims = self._dims(step)
+        wrapped = (
+            f.on_grid
+            and len(f.axes) == f.fold == 1
+            and not any(f.extra)
+            and step.nodes.placements[f.axes[0]] == "periodic"
+            for f in (forms[dim] for dim in dims)
+            if f.moves
+        )
+        return bool(dims) and all(wrapped)
+
+    @staticmethod
+    def _dims(step: Step) -> tuple[int, ...]:
+        dims = step.arguments.get("dims")
+        return () if dims is None else tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
+
+    def replay(self, step: Step) -> Any:
+        given, dims = step.arguments, self._dims(step)
+        shifts = given["shifts"] if isinstance(given["shifts"], (tuple, list)) else (given["shifts"],)
+        forms = step.forms(given["input"])
+        ratios = [step.nodes.ratio(forms[dim].axes[0]) if forms[dim].moves else 1 for dim in dims]
+        if not step.nodes.dilates or not self.dilates(step) or any(r is None for r in ratios):
+            return super().replay(step)
+        return torch.roll(given["input"], [s * (r or 1) for s, r in zip(shifts, ratios, strict=True)], dims)
 
 
 class Recurrence(Carried):
@@ -160,7 +202,7 @@ register(" ".join(f"{a}max_pool{d}d_with_indices" for a in ("", "adaptive_") for
 register("interpolate upsample grid_sample upsample_nearest upsample_bilinear", Carried(Reason.RESAMPLED))
 register("unfold fold pixel_shuffle pixel_unshuffle im2col col2im", Carried(Reason.PATCHES))
 register("gumbel_softmax", Along(Reason.SHARED, place=4, default=-1))
-register("roll", Neighbours(Reason.SHIFTED, place=2))
+register("roll", Roll(Reason.SHIFTED, place=2))
 register("diff", Neighbours(Reason.SHIFTED, place=2, default=-1))
 register("gradient", Neighbours(Reason.SHIFTED, place=9))
 register(

@@ -210,11 +210,16 @@ def test_piecewise_constant_inputs_are_restricted_to_their_own_values():
     assert qn.transfer(small(), 17, "endpoint", data=pairs(17)).restrict == "cubic"
 
 
-def test_models_of_stencils_take_shifted_runs():
-    model = nn.Sequential(nn.Conv1d(1, 4, 3, padding=1, padding_mode="circular"), nn.GELU(), nn.Conv1d(4, 1, 1))
+@pytest.mark.parametrize(
+    ("stride", "how"), [(1, "stencils at the training grid's spacing"), (2, "shifted native runs")]
+)
+def test_models_of_stencils_take_their_detail_at_the_training_spacing(stride, how):
+    first = nn.Conv1d(1, 4, 3, stride, padding=1, padding_mode="circular")
+    model = nn.Sequential(first, nn.GELU(), nn.Upsample(scale_factor=stride), nn.Conv1d(4, 1, 1))
+    model = model if stride > 1 else nn.Sequential(first, nn.GELU(), model[3])
     x0 = field(16, batch=8, placement="periodic")
     moved = qn.transfer(model, 16, "periodic", data=(x0, model(x0).detach()))
-    assert "shifted native runs" in str(moved.report)
+    assert how in str(moved.report)
     assert moved(field(32, batch=8, placement="periodic")).shape == (8, 1, 32)
 
 

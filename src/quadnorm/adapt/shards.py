@@ -42,6 +42,11 @@ class ExtendedOnShards(Extended):
                 f"fields of layout {self.layout!r} cannot be split over ranks: extend the model with fields "
                 "(B, C, *spatial) or (B, *spatial, C)"
             )
+        if self.stencils != "carried":
+            raise ValueError(
+                "the model has stencils or patches, which reach into other ranks' samples; set stencils = 'carried' on "
+                "the extended model to interpolate their native results instead, or run it unsplit"
+            )
         local = grid_of_inputs(args, kwargs, len(self.resolution), self.layout, grid)
         part = self._split.resolve(local)
         native = self._restricted((args, kwargs), part)

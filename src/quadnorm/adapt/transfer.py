@@ -323,6 +323,9 @@ class Transferred(AtNative):
             if any(e.action == "carried" for e in extended.extend_report):
                 raise CannotFollowError("kernels of several samples, whose results extension interpolates")
             self._sources["detail"] = extended
+            if extended.stencils != "carried":
+                how = {"dilated": "stencils at the training grid's spacing", "shifted": "shifted native runs"}
+                self._note(f"the network's detail by {how[extended.stencils]}")
         except Exception as error:  # whatever the model's own code makes of other grids
             try:
                 self._sources["detail"] = shifted_runs(self.model, *grid, restrict=self.restrict, **options)

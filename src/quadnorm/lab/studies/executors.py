@@ -9,18 +9,20 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from quadnorm.lab.studies.records import Task
+from quadnorm.training.interrupt import stop_requests
 
 Work = Callable[[Task], dict[str, Any]]  # picklable; returns the outcome as plain data
 Done = Callable[[Task, dict[str, Any]], None]
 Executor = Callable[[Work, Sequence[Task], Done], None]
 
+_LOOK = 0.2  # seconds between two looks at whether somebody wants the study to stop
 RETRIES = 3  # how often Dask restarts a task whose worker died, from its checkpoint
 
 
@@ -49,21 +51,53 @@ def processes(workers: int) -> Executor:
 def _pool(workers: int, work: Work, left: dict[str, Task], done: Done) -> None:
     # Spawned, not forked: a fork of a process with torch threads may hang.
     context = multiprocessing.get_context("spawn")
-    stop = context.Event()
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare, initargs=(stop,)) as pool:
-        futures = {pool.submit(_unless_stopped, work, task): task for task in left.values()}
-        try:
-            for future in as_completed(futures):
-                done(futures[future], future.result())
-                left.pop(futures[future].key)
-        except BaseException:
-            # No further task is begun, not even those that workers have already fetched; running ones save and stop.
-            stop.set()
-            running = list((pool._processes or {}).values())
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in running:
-                process.terminate()
-            raise
+    # A signal sets a flag here. An exception at any moment would meet the pool while it starts or ends its processes.
+    with stop_requests() as asked_to_stop:
+        with _children_deaf():
+            stop = context.Event()  # starts the tracker of resources, which unblocks SIGINT here
+        with _children_deaf():
+            pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare, initargs=(stop,))
+            futures = {pool.submit(_unless_stopped, work, task): task for task in left.values()}
+        with pool:
+            try:
+                _collect(futures, left, done, asked_to_stop)
+            except BaseException:
+                # No further task is begun, not even those that workers have already fetched; running ones save and
+                # stop.
+                stop.set()
+                running = list((pool._processes or {}).values())
+                pool.shutdown(wait=False, cancel_futures=True)
+                for process in running:
+                    process.terminate()
+                raise
+
+
+def _collect(futures: dict[Any, Task], left: dict[str, Task], done: Done, asked_to_stop: Callable[[], bool]) -> None:
+    waiting = set(futures)
+    while waiting:
+        finished, waiting = wait(waiting, timeout=_LOOK, return_when=FIRST_COMPLETED)
+        for future in finished:
+            done(futures[future], future.result())
+            left.pop(futures[future].key)
+        if asked_to_stop():
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def _children_deaf() -> Iterator[None]:
+    """Let processes that are started here not hear Ctrl-C and a closed terminal, which signal a whole group.
+
+    The main process tells workers to stop; Python's tracker of shared resources, which ends last, ignores only other
+    signals.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _PR_SET_PDEATHSIG = 1  # Linux: prctl option that sends a process a signal when its parent ends for any reason
@@ -74,8 +108,7 @@ def _prepare(stop: Any) -> None:
     global _stop
     _stop = stop
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    # Ctrl-C and a closed terminal signal every process. Workers ignore it; the main process tells them to stop.
-    if hasattr(signal, "pthread_sigmask"):
+    if hasattr(signal, "pthread_sigmask"):  # inherited already, unless Python has started the process in another way
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):

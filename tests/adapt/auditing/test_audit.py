@@ -23,9 +23,9 @@ def test_counting_norms_leak_at_first_order_and_pointwise_modules_do_not():
     silent = {r.name: r.introduced for r in result.rows if r.name in list("0134")}
     assert set(silent) == {"0", "1", "3", "4"}
     assert max(silent.values()) < 1e-14
-    assert result.order["as it is"] == pytest.approx(1.0, abs=0.15)
+    assert result.order["as trained"] == pytest.approx(1.0, abs=0.15)
     assert result.order["anchored"] == pytest.approx(2.0, abs=0.15)
-    assert result.recommendation.startswith("anchor: ")
+    assert result.recommendation.startswith("transfer, ")
 
 
 def test_grids_that_share_their_largest_spacing_have_no_order():
@@ -50,8 +50,10 @@ def test_numbers_are_those_of_the_runs():
         assert row.introduced == pytest.approx(((fine - coarse).norm() / fine.norm()).item(), rel=1e-9)
         assert row.cumulative == pytest.approx(((fine - model[1](z)).norm() / model[1](z).norm()).item(), rel=1e-9)
         y, y0 = model(smooth(33))[..., ::4, ::4], model(smooth(9))
-        assert result.totals["as it is"] == [0.0, pytest.approx(((y - y0).norm() / y0.norm()).item(), rel=1e-9)]
-    assert row.alone == pytest.approx(result.totals["as it is"][1], rel=1e-9)  # the only module: alone it is the model
+        assert result.totals["as trained"] == [0.0, pytest.approx(((y - y0).norm() / y0.norm()).item(), rel=1e-9)]
+    assert row.alone == pytest.approx(
+        result.totals["as trained"][1], rel=1e-9
+    )  # the only module: alone it is the model
     assert row.fixed == pytest.approx(result.totals["anchored"][1], rel=1e-9)
 
 
@@ -75,7 +77,7 @@ def test_fixed_pixels_are_named_and_sent_to_the_training_grid(layer, cause):
     result = audit(network(nn.GELU(), layer), smooth, SIZES)
     causes = " ".join([r.cause for r in result.rows] + [e.why for e in result.left])
     assert cause in causes
-    assert result.recommendation.startswith("at_native")
+    assert result.recommendation.startswith("transfer, ")
     assert "anchored" not in result.totals
 
 

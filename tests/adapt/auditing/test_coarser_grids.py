@@ -23,13 +23,13 @@ def test_from_a_fine_training_grid_to_coarser_ones():
         y, y0 = model(smooth(17)), model(smooth(129))[..., ::8, ::8]
         h = model[1](model[0](smooth(129)))
         fine, coarse = model[2](h)[..., ::8, ::8], model[2](h[..., ::8, ::8])
-    assert result.totals["as it is"][3] == pytest.approx(((y - y0).norm() / y0.norm()).item(), rel=1e-9)
+    assert result.totals["as trained"][3] == pytest.approx(((y - y0).norm() / y0.norm()).item(), rel=1e-9)
     assert row.introduced == pytest.approx(((fine - coarse).norm() / fine.norm()).item(), rel=1e-9)
-    assert row.alone == pytest.approx(result.totals["as it is"][3], rel=1e-9)
+    assert row.alone == pytest.approx(result.totals["as trained"][3], rel=1e-9)
     assert row.fixed == pytest.approx(result.totals["anchored"][3], rel=1e-9)
     assert result.order["anchored"] == pytest.approx(2.0, abs=0.2)
     assert "rows compare 129 with 17" in str(result)
-    assert result.recommendation.startswith("extend: ")
+    assert result.recommendation.startswith("transfer, ")
 
 
 def test_calls_of_the_models_own_code_going_coarser():
@@ -60,5 +60,5 @@ def test_fine_scales_of_the_training_input_that_a_coarse_grid_misses():
 
 def test_targets_at_coarser_grids():
     result = audit(network(nn.GroupNorm(1, 4)), lambda n: (smooth(n), smooth(n)), [33, 17])
-    assert set(result.errors) == {"as it is", "anchor", "at_native", "extend"}
+    assert set(result.errors) == {"as trained", "anchored", "run at the training grid", "extended", "transferred"}
     assert result.traits.target_detail is None

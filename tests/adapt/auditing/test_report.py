@@ -31,6 +31,8 @@ def test_table_frame_figure_and_page(tmp_path):
     assert (tmp_path / "audit.html").read_text(encoding="utf-8") == page
     assert page.count("data:image/png;base64,") == 1
     assert "http" not in page
+    assert "<pre>" not in page
+    assert page.index("recommended: ") < page.index("<table")
     assert "NaN" not in page[page.index("<h2>") :]  # the picture before it is base64, which may spell anything
 
 
@@ -41,4 +43,4 @@ def test_an_audit_names_the_placement():
         r = (torch.arange(n) + 0.5) / n
         return (torch.sin(3 * r)[:, None] * r.exp())[None, None]
 
-    assert "(model, 8, placement='cell')" in str(qn.audit(model, cells, [8, 24], placement="cell"))
+    assert "(model, 8, placement='cell', data=(x, y))" in str(qn.audit(model, cells, [8, 24], placement="cell"))

@@ -35,7 +35,7 @@ def test_what_cannot_be_extended_is_not_recommended():
     model = Calls(lambda h: h - h.mean(-1, keepdim=True) + 0.1 * _derivative(h, "written"), dim=1)
     result = qn.audit(model, field, [33, 65])
     assert "extended" not in result.totals
-    assert result.recommendation.startswith("anchor")
+    assert result.recommendation.startswith("transfer")
 
 
 def test_running_sums_are_divided_by_as_many_as_they_have():

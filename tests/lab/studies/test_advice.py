@@ -41,7 +41,8 @@ def test_on_the_command_line(capsys):
     assert "norm='quad'" in capsys.readouterr().out
     assert run(["advise", "--existing", "--placement", "cell"]) == 0
     shown = capsys.readouterr().out
-    assert shown.index("qn.extend(model, n0, placement='cell')") < shown.index("qn.anchor(model, n0, placement='cell')")
+    assert shown.index("qn.transfer(model, n0, placement='cell', data=(x, y))") < shown.index("qn.audit(model")
+    assert "qn.anchor" not in shown
     assert run(["advise", "--operator", "unet"]) == 2
     with pytest.raises(ValueError, match="unknown operator"):
         advice("unet", "dirichlet", "endpoint", existing=False)

@@ -61,8 +61,8 @@ def audit(
         model: takes (B, C, \*spatial) or (B, \*spatial, C); untouched, run in eval mode.
         make_input: ``make_input(n)`` gives the input at resolution n, or a pair (input, target). Where its channels are
             shows in the axis that has the same length at all resolutions. With targets the
-            audit measures the error of the model as it is, anchored, extended, and run at the training grid, and
-            recommends one. It also says which way such data favours as a rule: :class:`Audit`'s ``traits``.
+            audit measures the error of the model as trained, anchored, extended, run at the training grid and
+            transferred (:func:`quadnorm.transfer`, with the pairs at the training grid), and recommends one.
         resolutions: the training resolution first, then others, finer or coarser, best such that one of two grids
             contains the other; three or more give orders.
         placement: where samples lie, as for :func:`quadnorm.anchor`. The data's own evidence is checked against it.

@@ -20,6 +20,7 @@ from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.models import trial_copy
 from quadnorm.adapt.native import AtNative
 from quadnorm.adapt.report import AnchorReport, size_text
+from quadnorm.adapt.transfer import transfer
 from quadnorm.adapt.trees import tensors
 from quadnorm.adapt.watch import first_line
 from quadnorm.carry.grids import carry
@@ -103,7 +104,7 @@ class Ways:
 
 def discrepancies(ways: Ways, inputs: Sequence[Tensor], rows: Sequence[AuditRow]) -> dict[str, list[float]]:
     """:func:`totals` of every way; of extending only if it evaluates anything between the training nodes."""
-    by_way = {"as it is": totals(ways.as_it_is, inputs, ways.names)}
+    by_way = {"as trained": totals(ways.as_it_is, inputs, ways.names)}
     if ways.extended is not None and extending_evaluates(rows):
         by_way["extended"] = totals(ways.extended, inputs, ways.names)
     if ways.anchored is not None:
@@ -145,12 +146,16 @@ def errors(
             f"make_input gave targets, and errors need a model that returns one tensor, got {type(first).__name__}; "
             "give inputs alone, or wrap the model to return the field that the targets are for"
         )
-    models: dict[str, nn.Module] = {"as it is": ways.as_it_is}
+    models: dict[str, nn.Module] = {"as trained": ways.as_it_is}
     if ways.anchored is not None:
-        models["anchor"] = ways.anchored
-    models["at_native"] = AtNative(ways.as_it_is, ways.sizes, ways.names, restrict)
+        models["anchored"] = ways.anchored
+    models["run at the training grid"] = AtNative(ways.as_it_is, ways.sizes, ways.names, restrict)
     if ways.extended is not None:
-        models["extend"] = Extended(ways.as_it_is, ways.sizes, ways.names, "first", restrict)
+        models["extended"] = Extended(ways.as_it_is, ways.sizes, ways.names, "first", restrict)
+    native = next(n for n, x in inputs.items() if tuple(x.shape[2:]) == ways.sizes)
+    if native in targets:
+        pairs = (inputs[native], targets[native])
+        models["transferred"] = transfer(ways.as_it_is, ways.sizes, ways.names, pairs, restrict=restrict)
     return {way: [_error(model, inputs[n], y) for n, y in targets.items()] for way, model in models.items()}
 
 

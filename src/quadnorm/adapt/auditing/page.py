@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import io
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -48,7 +47,8 @@ def page(audit: Audit) -> str:
     return (
         "<!doctype html><meta charset='utf-8'><title>quadnorm audit</title>"
         "<style>body{font:15px sans-serif;max-width:72em;margin:2em auto}td,th{padding:.2em .6em;text-align:left}"
-        "pre{background:#f5f5f5;padding:1em;overflow-x:auto}img{max-width:100%}</style>"
-        f"<h1>Resolution audit</h1><pre>{html.escape(str(audit))}</pre>"
+        "table{border-collapse:collapse;margin:1em 0}tr+tr{border-top:1px solid #ddd}img{max-width:100%}"
+        "h1+p{font-size:1.15em}</style>"
+        f"<h1>Resolution audit</h1>{audit._repr_html_()}"
         f"<img alt='discrepancy' src='data:image/png;base64,{picture}'><h2>All modules</h2>{rows}\n"
     )

@@ -22,10 +22,18 @@ LEGEND = """\
   alone: the model's output if everything but this module is anchored; fixed: if only this module is"""
 COLUMNS = ("name", "kind", "introduced", "cumulative", "order", "alone", "fixed", "container", "cause", "remedy")
 HOW = {
+    "transfer": "quadnorm.transfer(model, {given}, data=(x, y))  # x, y: pairs at the training grid",
     "anchor": "quadnorm.anchor(model, {given})",
     "at_native": "quadnorm.at_native(model, {given})",
     "extend": "quadnorm.extend(model, {given})",
 }
+FUNCTIONS = {  # the name of each way, and the function that makes it
+    "transferred": "transfer",
+    "anchored": "anchor",
+    "run at the training grid": "at_native",
+    "extended": "extend",
+}
+CLOSE = 1.02  # errors that differ by less do not decide between ways
 
 
 @dataclass
@@ -33,9 +41,9 @@ class Audit:
     """The result of :func:`quadnorm.audit`.
 
     ``rows``: every module that was seen; ``leaks``: those that matter, the worst first. ``totals``: the model's
-    discrepancy from its training grid at each resolution, as it is and anchored. ``errors``: mean relative L²
-    errors, if there were targets. ``left``: what could not be anchored. ``traits``: what in the data decides between
-    the ways. ``smoothed``: the anchored model's discrepancy for an input without fine scales. ``compared``: the index
+    discrepancy from its training grid at each resolution, as trained and anchored. ``errors``: mean relative L²
+    errors, if there were targets. ``left``: what could not be anchored. ``traits``: what lies between the coarser
+    grid's samples. ``smoothed``: the anchored model's discrepancy for an input without fine scales. ``compared``: the index
     of the resolution whose run is compared with the training grid's: the finest, or the coarsest if none is finer.
     """
 
@@ -84,7 +92,7 @@ class Audit:
 
     @property
     def order(self) -> dict[str, float | None]:
-        """Observed order of the model's output in h, as it is and anchored."""
+        """Observed order of the model's output in h, as trained and anchored."""
         return {way: self._order(values) for way, values in self.totals.items()}
 
     def _order(self, values: list[float]) -> float | None:
@@ -116,37 +124,27 @@ class Audit:
         return self.traits.detail
 
     @property
-    def favours(self) -> str:
-        """The way that data of these traits favours as a rule, and why; what was measured stands above it."""
-        return self.traits.favours(self.errors["as it is"][0] if self.errors else None)
-
-    @property
     def recommendation(self) -> str:
-        """One of ``anchor``, ``extend``, ``at_native`` or ``nothing``, with the evidence."""
-        raw = self.totals["as it is"]
+        """``nothing``, or the function to use, with the evidence. There is none of accuracy without targets: how far an
+        output is from the training grid's says nothing of its error."""
+        raw = self.totals["as trained"]
         if max(raw) <= self.floor:
             return "nothing: the output does not depend on the resolution"
         if self.errors:
             return self._by_errors()
-        if "anchored" not in self.totals:
-            choice = "extend" if "extended" in self.totals else "at_native"
-            return f"{choice}: nothing in the model can be anchored"
-        a, b = max(raw), max(self.totals["anchored"])
-        change = f"the discrepancy from the training grid falls from {a:.2%} to {b:.2%}"
-        c = max(self.totals.get("extended", [a]))
-        if not self.traits.finer and c < b:  # a coarser grid holds no detail that anchoring could use
-            return f"extend: the discrepancy from the training grid falls from {a:.2%} to {c:.2%}; anchored to {b:.2%}"
-        choice = "anchor" if b < a / 2 else "extend" if "extended" in self.totals else "at_native"
-        return f"{choice}: anchored, {change}; give targets to compare errors"
+        return (
+            f"transfer, with pairs at the training grid: the output moves with the grid by {max(raw):.2%}; without "
+            "targets nothing can be said of the ways' errors"
+        )
 
     def _by_errors(self) -> str:
         means = {way: sum(v[1:]) / len(v[1:]) for way, v in self.errors.items()}
         best = min(means, key=means.__getitem__)
-        close = [w for w in means if w != best and means[w] <= 1.02 * means[best]]
+        if means.get("transferred", float("inf")) <= CLOSE * means[best]:
+            best = "transferred"
         errors_by_way = ", ".join(f"{way} {v:.3%}" for way, v in sorted(means.items(), key=lambda kv: kv[1]))
-        tie = f"; {' and '.join(close)} within 2 %" if close else ""
-        name = "nothing: the model is best as it is" if best == "as it is" else best
-        return f"{name}, by the mean error at the other resolutions ({errors_by_way}{tie})"
+        name = "nothing: the model is best as trained" if best == "as trained" else FUNCTIONS[best]
+        return f"{name}, by the mean error at the other resolutions ({errors_by_way})"
 
     def to_frame(self) -> Any:
         """All rows as a pandas DataFrame."""
@@ -158,45 +156,58 @@ class Audit:
 
     def __str__(self) -> str:
         body = [r.cells() for r in self.leaks]
-        parts, other = [self._headline()], self.resolutions[self.compared]
+        parts = [*self._advice(), self._headline()]
         parts.append(table(HEAD, body) if body else self._nothing)
-        parts += [f"  rows compare {self.resolutions[0]} with {other}", LEGEND] if body else []
+        parts += (
+            [f"  rows compare {self.resolutions[0]} with {self.resolutions[self.compared]}", LEGEND] if body else []
+        )
         if self.errors:
             parts.append("\nerror against the targets\n" + table(["", *self.resolutions], self._error_rows()))
-        parts += [self.rest] if self.rest else []
-        parts += [f"left: {e.name or '(model)'} ({e.kind}): {e.why}" for e in self.left]
-        if self.grid is not None:
-            parts.append(f"data: {self.grid}")
-        parts.append(
+        return "\n".join([*parts, *self.remarks])
+
+    def _advice(self) -> list[str]:
+        """The recommendation, and how it is typed."""
+        lines = [f"recommended: {self.recommendation}"]
+        choice = self.recommendation.replace(",", ":").split(":")[0]
+        if choice in HOW:
+            lines.append(f"  in Python: {HOW[choice].format(given=self.sizes + self._placed)}")
+        return lines
+
+    @property
+    def remarks(self) -> list[str]:
+        """What is left and why, and what the data hold, one sentence each."""
+        other = self.resolutions[self.compared]
+        lines = [self.rest] if self.rest else []
+        lines += [f"left: {e.name or '(model)'} ({e.kind}): {e.why}" for e in self.left]
+        lines += [] if self.grid is None else [f"data: {self.grid}"]
+        lines.append(
             f"input: {self.detail:.2%} of the finest input lies between the training grid's samples"
             if self.traits.finer
             else f"input: {self.detail:.2%} of the training grid's input lies between the samples at {other}"
         )
         if self.traits.target_detail is not None:
-            parts.append(
-                f"target: {self.traits.target_detail:.2%} of the finest target does, which at_native cannot give"
-            )
-        parts.append(f"as a rule, such data favours {self.favours}")
-        parts.append(f"recommended: {self.recommendation}")
-        choice = self.recommendation.replace(",", ":").split(":")[0]
-        if choice in HOW:
-            parts.append(f"  in Python: {HOW[choice].format(given=self.sizes + self._placed)}")
-        return "\n".join(parts)
+            lines.append(f"target: {self.traits.target_detail:.2%} of the finest target does")
+        return lines
 
     def _repr_html_(self) -> str:
-        modules = html_table(HEAD, [r.cells() for r in self.leaks]) if self.leaks else ""
-        errors = ""
-        if self.errors:
-            errors = "<p>error against the targets</p>" + html_table(["", *self.resolutions], self._error_rows())
-        return (
-            f"<pre>{html.escape(self._headline())}</pre>{modules}{errors}"
-            f"<p>recommended: {html.escape(self.recommendation)}</p>"
-        )
+        """The recommendation, then tables."""
+        advice = "".join(f"<p>{html.escape(line.strip())}</p>" for line in self._advice())
+        head = ["output relative to the training grid's", *self.resolutions, "order in h"]
+        orders = self.order
+        moves = [
+            [way, *(f"{v:.3%}" for v in values), "" if orders[way] is None else f"{orders[way]:.1f}"]
+            for way, values in self.totals.items()
+        ]
+        errors = html_table(["error against the targets", *self.resolutions], self._error_rows()) if self.errors else ""
+        modules = html_table(HEAD, [r.cells() for r in self.leaks]) if self.leaks else f"<p>{self._nothing}</p>"
+        legend = "".join(f"<p>{html.escape(line.strip())}</p>" for line in LEGEND.splitlines()) if self.leaks else ""
+        remarks = "".join(f"<li>{html.escape(line)}</li>" for line in self.remarks)
+        return f"{advice}{html_table(head, moves)}{errors}{modules}{legend}<ul>{remarks}</ul>"
 
     @property
     def _nothing(self) -> str:
         """What stands in place of an empty table."""
-        if max(self.totals["as it is"]) <= 10 * self.floor:
+        if max(self.totals["as trained"]) <= 10 * self.floor:
             return "no module introduces more than rounding"
         return (
             "the output depends on the grid, but no module or call could be compared alone with its run on the other "
@@ -210,10 +221,8 @@ class Audit:
 
     @property
     def _placed(self) -> str:
-        """The placement as one would type it; nothing where it is the usual one."""
+        """The placement as one would type it."""
         names = dict.fromkeys(self.placements)
-        if set(names) <= {"endpoint"}:
-            return ""
         return f", placement={(self.placements[0] if len(names) == 1 else self.placements)!r}"
 
     def _error_rows(self) -> list[list[str]]:
@@ -224,7 +233,7 @@ class Audit:
         for way, values in self.totals.items():
             p = self.order[way]
             order = "" if p is None else f"   (order {p:.1f} in h)"
-            lines.append(f"  {way:9s} " + "  ".join(f"{v:.3%}" for v in values) + order)
+            lines.append(f"  {way:10s} " + "  ".join(f"{v:.3%}" for v in values) + order)
         return "\n".join(lines)
 
     def figure(self) -> Any:

@@ -21,7 +21,7 @@ Grids = Annotated[
 
 # The columns of an audit that --json and --csv print.
 COLUMNS = ("kind", "introduced", "cumulative", "order", "alone", "fixed", "cause", "remedy")
-PARTS = ("resolutions", "totals", "errors", "favours", "recommendation")
+PARTS = ("resolutions", "totals", "errors", "remarks", "recommendation")
 
 
 def anchor(
@@ -77,9 +77,9 @@ def audit(
     if out is not None:
         write_atomic(out, result.html(), "the audit")
         print(printable(f"written to {out}"), file=sys.stderr)
-    if not (as_json or as_csv or names_file(model)) and result.recommendation.startswith("anchor"):
-        first = "x".join(map(str, inputs.problem.shape(grids[0])))
-        say(f"  as a command: quadnorm anchor {model} --resolution {first} -o OUT")
+    if not (as_json or as_csv or names_file(model)) and result.recommendation.startswith("transfer"):
+        others = " ".join("x".join(map(str, inputs.problem.shape(n))) for n in grids[1:])
+        say(f"  as a command: quadnorm eval {model} --resolution {others}")
 
 
 def _subject(

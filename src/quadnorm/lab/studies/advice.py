@@ -130,27 +130,16 @@ def _for_trained(placement: str) -> tuple[Advice, ...]:
     where = f"n0, placement='{placement}'"
     return (
         Advice(
-            "audit it first: which operation moves with the grid, and by how much",
+            "transfer it: one module for every other grid",
+            "the run at the training grid, with as much of the network's own detail and of what the new input's detail "
+            "does as pairs at the training grid say is right",
+            "docs/understand/where-each-wins.md",
+            f"qn.transfer(model, {where}, data=(x, y))",
+        ),
+        Advice(
+            "audit it, to see which operation moves with the grid and by how much",
             "a norm is rarely the only sum that does: kernels and attention sum over space too",
             "tab:error-decomp (no norm at all degrades as much), docs/howto/existing-models.md",
             f"qn.audit(model, make_input, [n0, 2*n0, 4*n0], placement='{placement}')",
-        ),
-        Advice(
-            "extend it: every sum taken at the training grid, the network evaluated on the new one",
-            "the safe default: nothing of the new grid enters a sum, not by padding, coordinates or placement",
-            "study anchored-crossres, docs/understand/where-each-wins.md",
-            f"qn.extend(model, {where})",
-        ),
-        Advice(
-            "or anchor it: the same weights, every sum tied to the training grid",
-            "best where the new grid carries information that the training grid lacks",
-            "study anchored-crossres, docs/understand/where-each-wins.md",
-            f"qn.anchor(model, {where})",
-        ),
-        Advice(
-            "or run it at the training grid and interpolate the output",
-            "as good on smooth outputs over nested grids, and the cheapest",
-            "study transfer-baselines, docs/understand/where-each-wins.md",
-            f"qn.at_native(model, {where})",
         ),
     )

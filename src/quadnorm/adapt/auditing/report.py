@@ -43,8 +43,9 @@ class Audit:
     ``rows``: every module that was seen; ``leaks``: those that matter, the worst first. ``totals``: the model's
     discrepancy from its training grid at each resolution, as trained and anchored. ``errors``: mean relative L²
     errors, if there were targets. ``left``: what could not be anchored. ``traits``: what lies between the coarser
-    grid's samples. ``smoothed``: the anchored model's discrepancy for an input without fine scales. ``compared``: the index
-    of the resolution whose run is compared with the training grid's: the finest, or the coarsest if none is finer.
+    grid's samples. ``smoothed``: the anchored model's discrepancy for an input without fine scales. ``compared``: the
+    index of the resolution whose run is compared with the training grid's: the finest, or the coarsest if none is
+    finer.
     """
 
     resolutions: list[str]

@@ -32,6 +32,10 @@ Threads = Annotated[
     int,
     typer.Option(help="Threads of each run; another number gives other records.", min=1, max=MOST_THREADS),
 ]
+Data = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the released Darcy files (piececonst_r421_N1024_smooth1.mat and …smooth2.mat)."),
+]
 Methods = Annotated[list[str] | None, typer.Option("--method", "-m", help="Only this method; may be repeated.")]
 
 
@@ -54,12 +58,13 @@ def plan(
     method: Methods = None,
     out: Out = Path("results"),
     threads: Threads = 1,
+    data: Data = None,
 ) -> None:
     """Show what would run: every run, whether its record exists, and an estimate of the time."""
     from quadnorm.lab.studies import estimate
     from quadnorm.lab.studies.records import complete, tasks_of
 
-    s = _study(name, changes, preset, seeds, method, threads)
+    s = _study(name, changes, preset, seeds, method, threads, data)
     rows = []
     for task in tasks_of(s).values():
         grids = ", ".join(str(n) for n in task.grids)
@@ -83,6 +88,7 @@ def run(
         int | None, typer.Option(help="Processes side by side; default: one per core.", min=1, max=MOST_THREADS)
     ] = None,
     threads: Threads = 1,
+    data: Data = None,
     scheduler: Annotated[str | None, typer.Option(help="A Dask scheduler, tcp://host:port.")] = None,
     use_dask: Annotated[bool, typer.Option("--dask", help="A local Dask cluster instead of plain processes.")] = False,
     resume: Annotated[bool, typer.Option(help="Continue runs that were stopped, or start them again.")] = True,
@@ -96,7 +102,7 @@ def run(
 
     if scheduler is not None and not re.fullmatch(r"\w+://.+:\d+", scheduler):
         raise ValueError(f"cannot read the address --scheduler {scheduler[:80]!r}; expected one like tcp://host:8786")
-    s = _study(name, changes, preset, seeds, method, threads)
+    s = _study(name, changes, preset, seeds, method, threads, data)
     if dry_run:
         _dry_run(s, workers)
         return
@@ -118,6 +124,7 @@ def show(
     method: Methods = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the records, or a pack.")] = Path("results"),
     threads: Threads = 1,
+    data: Data = None,
     allow_mixed: Annotated[bool, typer.Option(help="Show records of different code versions side by side.")] = False,
     as_json: Json = False,
     as_csv: Csv = False,
@@ -126,7 +133,7 @@ def show(
     from quadnorm.cli.records import opened
     from quadnorm.lab.analysis.tables import study_table
 
-    s = _study(name, changes, preset, seeds, method, threads)
+    s = _study(name, changes, preset, seeds, method, threads, data)
     with opened(out) as folder:
         if not (folder / "runs").is_dir():
             raise FileNotFoundError(f"no records in {out}; make them with: quadnorm study run {name} --out {out}")
@@ -196,12 +203,15 @@ def _study(
     seeds: str | None,
     methods: list[str] | None,
     threads: int,
+    data: Path | None,
 ) -> Any:
     from quadnorm.lab.studies import study
     from quadnorm.lab.studies.overrides import changed
     from quadnorm.lab.studies.runner import select
 
-    s = replace(study(name).at(preset), threads=threads)
+    if data is not None:
+        _use_files(study(name), data)
+    s = replace(study(name).at(preset, released=data is not None), threads=threads)
     chosen = None
     if seeds is not None:
         try:
@@ -216,3 +226,18 @@ def _study(
             )
         chosen = list(dict.fromkeys(numbers)) if several else list(range(numbers[0]))
     return changed(select(s, chosen, methods or None), changes or [])
+
+
+def _use_files(s: Any, folder: Path) -> None:
+    """Have this process and its workers read the released files in a folder, after a look that they are there."""
+    from quadnorm.lab.studies import study, study_names
+    from quadnorm.problems.pdes.darcy_official import DarcyOfficial
+    from quadnorm.problems.stored.official import official_file
+
+    if not s.reads_files:
+        readers = ", ".join(name for name in study_names() if study(name).reads_files)
+        raise ValueError(f"study {s.name} reads no released files; --data is for {readers}")
+    for name in DarcyOfficial.files:
+        official_file(name, folder)
+    # The path is not part of a run's config: its record is the same wherever the files lie.
+    os.environ["QUADNORM_DATA"] = str(folder.resolve())

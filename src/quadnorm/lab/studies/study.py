@@ -233,6 +233,11 @@ class Study:
                     if seed in self.seeds_of(method):
                         yield Run(variant, method, seed, self.threads)
 
+    @property
+    def reads_files(self) -> bool:
+        """Whether it reads released files, which are not part of this package."""
+        return any(v.problem in STAND_INS for v in self.variants)
+
     def seeds_of(self, method: Method) -> tuple[int, ...]:
         """The seeds that a method is run with."""
         return self.seeds if method.seeds is None else self.seeds[: method.seeds]
@@ -241,8 +246,10 @@ class Study:
         """The statistic after ± in a variant's table: ``ci95`` or ``std``."""
         return variant.statistic or self.statistic
 
-    def at(self, preset: str) -> "Study":
+    def at(self, preset: str, released: bool = False) -> "Study":
         """The study at a preset: ``paper`` unchanged, ``desk`` shrunk by its :class:`Desk`, ``smoke`` in seconds.
+
+        ``released``: also a small preset reads the released files, instead of drawing data of the same law.
 
         >>> from quadnorm.lab.studies import study
         >>> v = study("extreme-crossres").at("smoke").variants[0]
@@ -260,7 +267,11 @@ class Study:
                 f"study {self.name!r} is already at preset {self.preset!r}; take it from the catalog for {preset!r}"
             )
         scale, seeds = (smoke, 2) if preset == "smoke" else (desk, self.desk_seeds)
-        small = replace(self, variants=tuple(map(scale, self.variants)), seeds=self.seeds[:seeds], preset=preset)
+        variants = tuple(map(scale, self.variants))
+        if released:
+            pairs = zip(variants, self.variants, strict=True)
+            variants = tuple(replace(v, problem=w.problem) if w.problem in STAND_INS else v for v, w in pairs)
+        small = replace(self, variants=variants, seeds=self.seeds[:seeds], preset=preset)
         return replace(small, notes=(*self.notes, *difference(self, small)))
 
 

@@ -8,16 +8,19 @@ from importlib import import_module
 from quadnorm._suggest import unknown
 from quadnorm.lab.theory.statement import Statement
 
-# name of a statement → the module of this package that defines it as STATEMENT
+# name of a statement → the module of this package that defines it as STATEMENT, or under the name after the colon
 STATEMENTS: dict[str, str] = {
     "means": "sums.means",
     "uniform": "sums.uniform",
+    "consistency": "sums.layers:CONSISTENCY",
     "layers": "sums.layers",
+    "lipschitz": "sums.layers:LIPSCHITZ",
     "periodic": "sums.periodic",
     "endpoint": "sums.endpoint",
     "blend": "sums.blend",
     "anchoring": "sums.anchoring",
     "transfer": "networks.transfer",
+    "trajectory": "networks.transfer:TRAJECTORY",
     "swap": "networks.swap",
     "gain": "networks.gain",
     "outside": "sums.outside",
@@ -44,7 +47,8 @@ def statement(name: str) -> Statement:
     """
     if name not in STATEMENTS:
         raise ValueError(unknown("statement", name, STATEMENTS))
-    loaded: Statement = import_module(f"quadnorm.lab.theory.{STATEMENTS[name]}").STATEMENT
+    module, _, attribute = STATEMENTS[name].partition(":")
+    loaded: Statement = getattr(import_module(f"quadnorm.lab.theory.{module}"), attribute or "STATEMENT")
     return loaded
 
 

@@ -8,7 +8,7 @@ from quadnorm.lab.theory.sums import fields, layers
 from quadnorm.lab.theory.sums.endpoint import ENDS as ROUGH_ENDS
 from quadnorm.lab.theory.sums.endpoint import MEAN as ROUGH_MEAN
 
-NAMES = ("means", "uniform", "layers", "periodic", "endpoint", "blend", "anchoring", "outside")
+NAMES = ("means", "uniform", "consistency", "layers", "periodic", "endpoint", "blend", "anchoring", "outside")
 
 
 def failing(name):
@@ -29,6 +29,7 @@ def test_it_holds(name):
 EQUAL = {
     "means": {f"order of {d}-D, trapezoid" for d in (1, 2, 3)} | {f"{d}-D, error / (C h²)" for d in (1, 2, 3)},
     "uniform": {"identity, in units of rounding", "mixture of the weights, in units of rounding"},
+    "consistency": {"order of trapezoid (QuadNorm)"},
     "layers": {f"order of {m}, trapezoid, {p} P" for m in layers.MODES for p in ("linear", "cubic")}
     | {f"order of {m}, to the exact output" for m in layers.MODES},
     "periodic": {"trapezoid folded − periodic weights", "control with both ends: largest difference"},
@@ -65,6 +66,17 @@ def test_equal_weights_fail(name, equal_weights):
 )
 def test_nearly_right_weights_fail(name, check, heavy_ends):
     assert check in failing(name)
+
+
+def test_the_inequality_of_the_proof_holds_and_is_sharp(monkeypatch):
+    """An inequality does not care about weights; it fails for another norm, and with constants a little smaller."""
+    assert statement("lipschitz").measure().holds
+    whole = layers.shares
+    monkeypatch.setattr(layers, "shares", lambda *sides: whole(*sides) / 0.99)
+    assert len(failing("lipschitz")) == 3  # the three worst triples
+    monkeypatch.setattr(layers, "shares", whole)
+    monkeypatch.setattr(layers, "normalized", lambda x, mean, variance: 2 * (x - mean) / (variance + layers.EPSILON))
+    assert "worst triple, x alone moves: left / right" in failing("lipschitz")
 
 
 def test_half_weights_on_a_periodic_grid_fail(halved_periodic):

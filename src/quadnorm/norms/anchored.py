@@ -14,8 +14,9 @@ from quadnorm.norms.quad import QuadNorm
 class AnchoredNorm(QuadNorm):
     """Normalization under the counting measure of the training grid, at every resolution.
 
-    On the training grid it is LayerNorm (InstanceNorm, GroupNorm) to the last bit; on any other grid it takes the same
-    measure up to O(h²). See :class:`quadnorm.Anchored` for the measure and :class:`QuadNorm` for the arguments.
+    On the training grid it is LayerNorm (InstanceNorm, GroupNorm), for contiguous float32 and float64 to the last bit;
+    on any other grid it takes the same measure up to O(h²).
+    See :class:`quadnorm.Anchored` for the measure and :class:`QuadNorm` for the arguments.
 
     Args:
         anchor: samples per axis of the training grid, a number or a tuple, or an :class:`quadnorm.Anchored` measure.

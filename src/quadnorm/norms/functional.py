@@ -11,7 +11,9 @@ from quadnorm._precision import full_precision, sum_dtype
 from quadnorm.measures import Measure
 from quadnorm.measures.base import Shape
 from quadnorm.norms.kernels.core import normalize
-from quadnorm.norms.kernels.dispatch import HALF
+from quadnorm.norms.kernels.dispatch import HALF, numba_may_run
+from quadnorm.norms.kernels.formula import memory_format
+from quadnorm.norms.kernels.inputs import is_channels_last
 from quadnorm.norms.weights import Plan, call_plan, leaves_samples_out, measure_weights
 
 
@@ -83,10 +85,31 @@ def spatial_shape(x: Tensor, num_groups: int, num_features: int | None = None) -
 
 
 def native_norm(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-    """PyTorch's own group norm, to the last bit; half precision gives the float32 result, rounded."""
+    """PyTorch's own group norm of contiguous memory, to the last bit; half precision gives the float32 result, rounded.
+
+    Where channels lie beside each other in the memory of a CPU, its kernel takes E[x²] − E[x]² in float32, which loses
+    all digits where the mean is a few hundred standard deviations: there x is copied first.
+    """
     if x.dtype in HALF or (weight is not None and weight.dtype != x.dtype):
         dtype = sum_dtype(x)
         weight, bias = (None if p is None else p.to(dtype) for p in (weight, bias))
         with full_precision(x):
-            return nn.functional.group_norm(x.to(dtype), groups, weight, bias, eps).to(x.dtype)
-    return nn.functional.group_norm(x, groups, weight, bias, eps)
+            return _accurate(x.to(dtype), groups, weight, bias, eps).to(x.dtype)
+    return _accurate(x, groups, weight, bias, eps)
+
+
+def _accurate(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    # Compilers take the variance from deviations, and other devices have kernels for one memory format only.
+    if torch.compiler.is_compiling() or x.device.type != "cpu" or x.is_contiguous():
+        return nn.functional.group_norm(x, groups, weight, bias, eps)
+    y = nn.functional.group_norm(x.contiguous(), groups, weight, bias, eps)
+    return y.contiguous(memory_format=memory_format(x))
+
+
+def counts_by_own_kernel(x: Tensor) -> bool:
+    """Whether plain averages of a plain x are our kernel's: where PyTorch's is inaccurate, or slow in bfloat16."""
+    if not x.is_cpu or not x.numel():
+        return False
+    if x.is_contiguous():
+        return x.dtype == torch.bfloat16 and numba_may_run()
+    return is_channels_last(x)

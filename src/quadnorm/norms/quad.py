@@ -13,7 +13,7 @@ from quadnorm._tensors import is_plain
 from quadnorm.measures import Anchored, Grid, Measure, Separable, as_measure
 from quadnorm.measures.axes import RuleAxis
 from quadnorm.measures.base import Shape, whole_number
-from quadnorm.norms.functional import native_norm, spatial_shape
+from quadnorm.norms.functional import counts_by_own_kernel, native_norm, spatial_shape
 from quadnorm.norms.kernels import repeated
 from quadnorm.norms.kernels.core import normalize
 from quadnorm.norms.layout import Layout, checked_layout, from_channels_first, to_channels_first
@@ -151,21 +151,22 @@ class QuadNorm(nn.Module):
         """The plan for x under the measure. The last one is kept: a network asks the same thing at every step."""
         if not is_plain(x) or has_torch_function((x,)):
             return self._new_plan(x)
-        key = x.shape, x.device, x.dtype
+        key = x.shape, x.device, x.dtype, x.is_contiguous()
         memo = self.__dict__.get("_memo")
         if memo is not None and memo[0] is self._measure and memo[1] == key:
             plan: Plan = memo[2]
             return plan
-        plan = self._new_plan(x)
+        plan = self._new_plan(x, counts_by_own_kernel(x))
         if not self._learns:
             if plan.weights is not None and not plan.has_absent:
                 plan = plan._replace(ready=repeated.prepare(x, plan.weights))
             self.__dict__["_memo"] = self._measure, key, plan
         return plan
 
-    def _new_plan(self, x: Tensor) -> Plan:
+    def _new_plan(self, x: Tensor, own_kernel: bool = False) -> Plan:
+        """The same, anew; with ``own_kernel`` plain averages have weights too, instead of PyTorch's kernel."""
         spatial = spatial_shape(x, self.groups, self.num_features)
-        if self._counts(spatial):
+        if self._counts(spatial) and not own_kernel:
             return Plan(None)
         return Plan(self._weights(x, spatial), leaves_samples_out(self._measure, spatial))
 
@@ -186,9 +187,10 @@ class QuadNorm(nn.Module):
         return state
 
     def _counts(self, spatial: Shape) -> bool:
-        """Whether the statistics are plain averages that promise PyTorch's own result, to the last bit.
+        """Whether the statistics are plain averages, which promise PyTorch's own result of contiguous memory.
 
-        Those of counting and of an anchored measure on its training grid do. A quadrature promises accuracy instead,
+        Those of counting and of an anchored measure on its training grid do, in float32 and float64 to the
+        last bit. A quadrature promises accuracy instead,
         also where its weights happen to be equal (midpoint, periodic).
         """
         return self.centre and is_counting(self._measure, spatial)

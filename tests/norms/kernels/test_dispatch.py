@@ -24,7 +24,8 @@ def test_choice(monkeypatch):
     assert requested() == "auto"
     assert numba_serves(x)
     assert numba_serves(x.double())
-    assert not numba_serves(x.bfloat16())
+    assert numba_serves(x.bfloat16())
+    assert not numba_serves(x.half())
     assert not numba_serves(x.to("meta"))
     monkeypatch.setenv("QUADNORM_KERNEL", "torch")
     assert not numba_serves(x)

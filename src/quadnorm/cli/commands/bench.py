@@ -69,7 +69,11 @@ def everything(as_json: Json = False, scale: Scale = 1.0) -> None:
 
 
 def _show(names: list[str], as_json: bool, scale: float) -> None:
-    results = {}
+    from quadnorm.lab.bench.timing import memory_setting
+
+    results, memory = {}, memory_setting()
+    if not as_json:
+        print(f"Freed memory is {memory}, unless a row says otherwise.")
     for name in names:
         results[name] = import_module(f"quadnorm.lab.bench.{name}").run(scale=scale)
         if not as_json:
@@ -78,7 +82,7 @@ def _show(names: list[str], as_json: bool, scale: float) -> None:
         rows = [
             {"benchmark": name, **{k: _plain(v) for k, v in row.items()}} for name in names for row in results[name]
         ]
-        print(json.dumps({"scale": scale, "rows": rows}, indent=2))
+        print(json.dumps({"scale": scale, "memory": memory, "rows": rows}, indent=2))
 
 
 def _plain(value: object) -> object:

@@ -1,8 +1,9 @@
 """Benchmark of the weighted norm, against PyTorch's GroupNorm with the same reduction and the paper's listing op by op.
 
 Ratios are of medians taken in turns in one process. A last row per comparison holds their geometric mean. Eager rows
-come twice: with the memory policy of the process, where much of the time goes into pages that the system hands out
-again and again, and with memory that is kept, which shows the kernels alone.
+come twice: first with memory that is kept, as in every process of the ``quadnorm`` command, which shows the kernels
+alone; then with memory that the C library gives back to the system, its default, where much of the time goes into
+pages that the system hands out again and again.
 """
 
 from __future__ import annotations
@@ -16,10 +17,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.lab.bench.timing import BenchRow, interleaved, median_time, memory_kept, peak_memory, row
+from quadnorm.lab.bench.timing import (
+    BenchRow,
+    interleaved,
+    median_time,
+    memory_given_back,
+    memory_kept,
+    peak_memory,
+    row,
+)
 from quadnorm.norms.kernels.dispatch import use_kernel
 from quadnorm.norms.quad import QuadNorm
 
+FORMATS = {
+    "channels last": (torch.float32, True),
+    "bfloat16": (torch.bfloat16, False),
+    "bfloat16, channels last": (torch.bfloat16, True),
+}
+FORMAT_SHAPES = ((4, 64, 128, 128), (8, 32, 64, 64))
 SHAPES = ((8, 32, 64, 64), (8, 64, 128, 128), (2, 64, 256, 256), (2, 32, 64, 64, 64))
 
 
@@ -32,22 +47,55 @@ def run(scale: float = 1.0, repeats: int = 15, compiled: bool = True) -> list[Be
     """
     if not 0 < scale <= 1:
         raise ValueError(f"scale must be in (0, 1], got {scale}; 1 is full size")
-    shapes = [(*s[:2], *(max(4, round(n * scale)) for n in s[2:])) for s in SHAPES]
-    rows = _all_eager(shapes, repeats)
-    if compiled:
-        ours = [r for shape in shapes for mode in ("layer", "instance") for r in _compiled(shape, mode, repeats)]
-        rows += [*ours, *_means(ours)]
-    rows += [*_saved(shapes[0]), *_temporaries(shapes[2]), *_linear(scale, repeats)]
+    shapes, others = ([_shrunk(s, scale) for s in all_] for all_ in (SHAPES, FORMAT_SHAPES))
+
+    def eager() -> list[BenchRow]:
+        return [*_all_eager(shapes, repeats), *_all_formats(others, repeats)]
+
+    with memory_given_back():
+        back = [BenchRow(**{**r, "name": f"{r['name']}, memory given back"}) for r in eager()]
     with memory_kept() as kept:
-        if kept:
-            again = _all_eager(shapes, repeats)
-            rows += [BenchRow(**{**r, "name": f"{r['name']}, memory kept"}) for r in again]
-    return rows
+        rows = eager()
+        if compiled:
+            ours = [r for shape in shapes for mode in ("layer", "instance") for r in _compiled(shape, mode, repeats)]
+            rows += [*ours, *_means(ours)]
+    rows += [*_saved(shapes[0]), *_temporaries(shapes[2]), *_linear(scale, repeats)]
+    return rows + back if kept else rows  # else the C library has no such choice: the rows are the same
+
+
+def _shrunk(shape: tuple[int, ...], scale: float) -> tuple[int, ...]:
+    return (*shape[:2], *(max(4, round(n * scale)) for n in shape[2:]))
 
 
 def _all_eager(shapes: Sequence[tuple[int, ...]], repeats: int) -> list[BenchRow]:
     rows = [r for shape in shapes for mode in ("layer", "instance") for r in _eager(shape, mode, repeats)]
     return [*rows, *_means(rows)]
+
+
+def _all_formats(shapes: Sequence[tuple[int, ...]], repeats: int) -> list[BenchRow]:
+    rows = [
+        r
+        for shape in shapes
+        for mode in ("layer", "instance")
+        for f in FORMATS
+        for r in _format(shape, mode, f, repeats)
+    ]
+    return [*rows, *_means(rows)]
+
+
+def _format(shape: tuple[int, ...], mode: str, name: str, repeats: int) -> list[BenchRow]:
+    """Other memory formats and bfloat16, each against GroupNorm on the same tensors."""
+    dtype, last = FORMATS[name]
+    ours, native, x, g = _pair(shape, mode)
+    ours, native = ours.to(dtype), native.to(dtype)
+    kind = torch.contiguous_format if not last else torch.channels_last if x.ndim == 4 else torch.channels_last_3d
+    x, g = (t.to(dtype).to(memory_format=kind) for t in (x, g))
+    fns, peers = _calls(ours, native, x, g)
+    for f in (*fns.values(), *peers.values()):
+        f()
+    times = interleaved({**fns, **peers}, repeats)
+    size = f"{_size(shape)} {mode}"
+    return [row(f"{f}, {name}", size, times[f], "nn.GroupNorm", times[f.split(",")[0]]) for f in fns]
 
 
 def listing(layer: QuadNorm, x: Tensor) -> Tensor:
@@ -92,14 +140,25 @@ def _inference(layer: Callable[[Tensor], Tensor], x: Tensor, kernel: str = "auto
     return step
 
 
-def _eager(shape: tuple[int, ...], mode: str, repeats: int) -> list[BenchRow]:
-    ours, native, x, g = _pair(shape, mode)
-    kernels = ["numba", "torch"] if find_spec("numba") else ["torch"]
-    fns: dict[str, Callable[[], None]] = {}
-    for k in kernels:
+def _kernels() -> list[str]:
+    return ["numba", "torch"] if find_spec("numba") else ["torch"]
+
+
+Calls = dict[str, Callable[[], None]]
+
+
+def _calls(ours: QuadNorm, native: nn.GroupNorm, x: Tensor, g: Tensor) -> tuple[Calls, Calls]:
+    """Our steps with every kernel, and the peer's."""
+    fns: Calls = {}
+    for k in _kernels():
         fns[f"forward+backward, {k}"] = _step(ours, x, g, k)
         fns[f"forward, {k}"] = _inference(ours, x, k)
-    peers = {"forward+backward": _step(native, x, g), "forward": _inference(native, x)}
+    return fns, {"forward+backward": _step(native, x, g), "forward": _inference(native, x)}
+
+
+def _eager(shape: tuple[int, ...], mode: str, repeats: int) -> list[BenchRow]:
+    ours, native, x, g = _pair(shape, mode)
+    fns, peers = _calls(ours, native, x, g)
     slow = _step(lambda t: listing(ours, t), x, g)
     for f in (*fns.values(), *peers.values(), slow):
         f()
@@ -108,7 +167,7 @@ def _eager(shape: tuple[int, ...], mode: str, repeats: int) -> list[BenchRow]:
     times["listing"] = median_time(slow, max(1, repeats // 5))
     size = f"{_size(shape)} {mode}"
     rows = [row(name, size, times[name], "nn.GroupNorm", times[name.split(",")[0]]) for name in fns]
-    best = f"forward+backward, {kernels[0]}"
+    best = f"forward+backward, {_kernels()[0]}"
     return [*rows, row(best, size, times[best], "paper's listing, op by op", times["listing"])]
 
 
@@ -177,7 +236,7 @@ def _temporaries(shape: tuple[int, ...]) -> list[BenchRow]:
     ours, native, x, g = _pair(shape, "layer")
     b = _peak(_step(native, x, g))
     rows = []
-    for kernel in ["numba", "torch"] if find_spec("numba") else ["torch"]:
+    for kernel in _kernels():
         a = _peak(_step(ours, x, g, kernel))
         r = row(f"peak memory of a step, {kernel}", f"{_size(shape)} layer", nan, "nn.GroupNorm", 1.0, a)
         r["peer_seconds"], r["ratio"] = nan, a / b if b else nan

@@ -79,6 +79,13 @@ def peak_memory(fn: Callable[[], object]) -> float:
     return max(peak - before, 0) * 1024 / 1e6
 
 
+# malloc.h: what keeps everything that is freed, and what glibc's thresholds become by themselves after large blocks.
+_TRIM, _MAP_FROM, _MAPS = -1, -3, -4
+_KEPT = {_TRIM: 2**31 - 1, _MAPS: 0}
+_GIVEN_BACK = {_TRIM: 2**26, _MAP_FROM: 2**25, _MAPS: 2**16}
+_NAMES = {_TRIM: "MALLOC_TRIM_THRESHOLD_", _MAP_FROM: "MALLOC_MMAP_THRESHOLD_", _MAPS: "MALLOC_MMAP_MAX_"}
+
+
 @contextmanager
 def memory_kept() -> Iterator[bool]:
     """Let the C library keep whatever is freed inside, of any size; whether it does (glibc, in the main thread).
@@ -87,20 +94,41 @@ def memory_kept() -> Iterator[bool]:
     comparison is decided by where its memory happens to lie. Other threads have heaps of 64 MiB, and larger blocks
     come from the system whatever the options are: hence the trial.
     """
+    with _options(_KEPT) as able:
+        yield able and _used_again(2**26)
+
+
+@contextmanager
+def memory_given_back() -> Iterator[None]:
+    """Let the C library give large blocks back to the system at once, as it does unless it is told otherwise.
+
+    Before :func:`memory_kept`, not after it: holes in what was kept would go on being used.
+    """
+    with _options(_GIVEN_BACK):
+        yield
+
+
+@contextmanager
+def _options(values: Mapping[int, int]) -> Iterator[bool]:
+    """Options of malloc; afterwards those of the environment (where ``quadnorm`` leaves its own) or the default."""
     try:
         libc = ctypes.CDLL("libc.so.6")
         set_option, give_back = libc.mallopt, libc.malloc_trim
     except (OSError, AttributeError):
         yield False
         return
-    trim_threshold, mmap_max = -1, -4  # of malloc.h
-    before = int(os.environ.get("MALLOC_TRIM_THRESHOLD_") or 2**17), int(os.environ.get("MALLOC_MMAP_MAX_") or 2**16)
     try:
-        yield bool(set_option(trim_threshold, 2**31 - 1) and set_option(mmap_max, 0)) and _used_again(2**26)
+        done = [set_option(option, value) for option, value in values.items()]
+        yield all(done)
     finally:
-        set_option(trim_threshold, before[0])
-        set_option(mmap_max, before[1])
+        for option in values:
+            set_option(option, int(os.environ.get(_NAMES[option]) or _GIVEN_BACK[option]))
         give_back(0)
+
+
+def memory_setting() -> str:
+    """What the C library does with large blocks that are freed, found by trial."""
+    return "kept" if _used_again(2**26) else "given back"
 
 
 def _used_again(size: int) -> bool:

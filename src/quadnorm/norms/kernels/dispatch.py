@@ -22,13 +22,13 @@ from torch import Tensor
 from quadnorm._suggest import unknown
 from quadnorm.norms.kernels import blocked, memory
 from quadnorm.norms.kernels.formula import memory_format
-from quadnorm.norms.kernels.inputs import Inputs, ParameterGradients
+from quadnorm.norms.kernels.inputs import Inputs, ParameterGradients, is_channels_last
 from quadnorm.norms.kernels.triton import choice
 
 KERNELS = ("auto", "numba", "torch", "triton")
 EXTRAS = {"numba": "fast", "triton": "triton"}
 HALF = (torch.float16, torch.bfloat16)
-NUMBA = (torch.float32, torch.float64)  # what the numba kernel is compiled for
+NUMBA = (torch.float32, torch.float64, torch.bfloat16)  # what the numba kernel is compiled for
 _forced: list[str] = []
 
 
@@ -78,7 +78,7 @@ def triton_serves(x: Tensor) -> bool:
 
 
 def numba_serves(x: Tensor) -> bool:
-    """Whether x goes to the numba kernel: float32 or float64 on the CPU, and the kernel is there and may run."""
+    """Whether x goes to the numba kernel: of a dtype that it knows, on the CPU, and the kernel is there and may run."""
     if not x.is_cpu or x.dtype not in NUMBA or not x.numel():
         return False
     name = requested()
@@ -142,8 +142,8 @@ def backward(given: Inputs, g: Tensor, stats: Tensor, wrt_w: bool = False) -> tu
     if not stats.is_contiguous() or stats.dtype != given.w.dtype:  # as a hook on saved tensors may leave them
         stats = stats.to(given.w.dtype).contiguous()
     if kernel is not None:
-        if not g.is_contiguous() or g.is_neg():
-            g = g.resolve_neg().contiguous()
+        if g.stride() != x.stride() or g.dtype != x.dtype or g.is_neg():
+            g = torch.empty_like(x).copy_(g)
         dx = result_like(x)
         dbeta, dgamma, dw = kernel.backward(given, g, stats, dx, wrt_w)
         return dx, dbeta, dgamma, dw
@@ -159,27 +159,36 @@ def _kernel(given: Inputs) -> Any:
     """
     x, w = given.x, given.w
     dtype = w.dtype
-    if not x.is_contiguous() or x.is_neg():
+    contiguous = x.is_contiguous()
+    if x.is_neg() or not (contiguous or is_channels_last(x)):
         return None
     for t in given[1:4]:
         if t is not None and (t.dtype != dtype or not t.is_contiguous() or t.is_neg()):
             return None
     name = requested() if _forced or "QUADNORM_KERNEL" in os.environ else "auto"
     if not (x.is_cpu and name in ("auto", "numba")) and choice.serves(x, name):
-        return choice.kernel()
-    if x.dtype != dtype:  # half precision: the float32 result, rounded, to the last bit, whatever the kernel
-        return None
-    return (x.is_cpu and name != "torch" and x.numel() and numba_kernel()) or blocked
+        return choice.kernel() if contiguous else None
+    if x.is_cpu and name != "torch" and x.numel() and x.dtype in NUMBA:
+        kernel = numba_kernel()
+        if kernel is not None:
+            return kernel
+    # Half precision is the float32 result, rounded, to the last bit, whatever the kernel.
+    return blocked if contiguous and x.dtype == dtype else None
 
 
 def _put_in_order(given: Inputs) -> Inputs:
-    x, w = given.x.detach().resolve_neg().contiguous(), given.w.detach().resolve_neg().contiguous()
+    x, w = given.x.detach().resolve_neg(), given.w.detach().resolve_neg().contiguous()
     weight, bias = (None if t is None else t.detach().to(w.dtype).resolve_neg().contiguous() for t in given[2:4])
-    return Inputs(x if triton_serves(x) else x.to(w.dtype), w, weight, bias, *given[4:])
+    triton = triton_serves(x)
+    if not triton and not (x.dtype in NUMBA and numba_serves(x)):
+        x = x.to(w.dtype)
+    if triton or not (is_channels_last(x) and numba_serves(x)):
+        x = x.contiguous()
+    return Inputs(x, w, weight, bias, *given[4:])
 
 
 def result_like(x: Tensor) -> Tensor:
-    """Memory for a result in the shape of x, contiguous.
+    """Memory for a result in the shape of x that lies in memory as x does.
 
     It must not be a view: autograd forbids operations in place on a view that a function returns.
     """

@@ -22,7 +22,7 @@ class Inputs(NamedTuple):
     """One call of the weighted norm: y = γ·(x − μ)·rstd + β, with the moments of ``groups`` groups under w."""
 
     x: Tensor
-    """(B, C, *spatial); contiguous for the kernels."""
+    """(B, C, *spatial); for the kernels contiguous, for numba's also with the channels last in memory."""
     w: Tensor
     """(1 or B, N), in the statistics' dtype; rows sum to 1."""
     weight: Tensor | None = None
@@ -40,6 +40,17 @@ class Inputs(NamedTuple):
         """The same with x, contiguous, as (B, C, N)."""
         x = self.x
         return self if x.ndim == 3 else self._replace(x=x.view(*x.shape[:2], self.w.shape[1]))
+
+
+def is_channels_last(x: Tensor) -> bool:
+    """Whether x (B, C, *spatial) lies in memory as (B, *spatial, C), one number after the other.
+
+    >>> is_channels_last(torch.ones(2, 5, 3).mT), is_channels_last(torch.ones(2, 3, 5))
+    (True, False)
+    """
+    if x.ndim == 4:
+        return x.is_contiguous(memory_format=torch.channels_last)
+    return x.movedim(1, -1).is_contiguous()
 
 
 def weights_gradient(given: Inputs, stats: Tensor, sums: Tensor) -> Tensor:

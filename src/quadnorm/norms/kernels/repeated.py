@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from quadnorm._tensors import is_plain
 from quadnorm.norms.kernels import dispatch
 from quadnorm.norms.kernels.core import backward_by_formula
-from quadnorm.norms.kernels.inputs import Inputs
+from quadnorm.norms.kernels.inputs import Inputs, is_channels_last
 
 if TYPE_CHECKING:
     from quadnorm.norms.kernels.numba.launch import Ready
@@ -25,16 +25,19 @@ _PLAIN = (nn.Parameter, Tensor)
 
 def prepare(x: Tensor, w: Tensor) -> Ready | None:
     """The kernel for plain inputs like x under the weights w; None if another kernel serves them."""
-    ours = x.is_cpu and x.dtype == w.dtype and x.dtype in dispatch.NUMBA and x.numel() > 0
+    ours = x.is_cpu and x.dtype in dispatch.NUMBA and x.numel() > 0 and (x.is_contiguous() or is_channels_last(x))
     if not ours or w.requires_grad or w.is_neg() or not w.is_contiguous():
         return None
     kernel = dispatch.numba_kernel()
-    return None if kernel is None else kernel.Ready(x.shape, w)
+    return None if kernel is None else kernel.Ready(x, w)
 
 
 def serves(ready: Ready, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bool:
     """Whether the kernel may run on x, plain and of the shape and dtype it was prepared for, as it lies in memory."""
-    if not x.is_contiguous() or x.is_neg() or not dispatch.numba_may_run():
+    # Ready.serves, without the call: the dtype is known here.
+    if x.is_neg() or not (is_channels_last(x) if ready.channels_last else x.is_contiguous()):
+        return False
+    if not dispatch.numba_may_run():
         return False
     for t in (weight, bias):
         if t is not None and (
@@ -81,7 +84,7 @@ class NormalizeAgain(torch.autograd.Function):
         # Whoever differentiates again, or many gradients at once, needs the formula; the kernel knows neither.
         if torch.is_grad_enabled() or not is_plain(g, x):
             dx, dgamma, dbeta, _ = backward_by_formula(g, Inputs(x, ready.w, weight, None, groups, eps, centre), False)
-        elif g.is_contiguous() and not g.is_neg() and dispatch.numba_may_run() and ready.reads(x, weight, stats):
+        elif ready.serves(g) and dispatch.numba_may_run() and ready.reads(x, weight, stats):
             dx = dispatch.result_like(x)
             _, dbeta, dgamma = ready.backward(x, weight, centre, g, stats, dx)
         else:

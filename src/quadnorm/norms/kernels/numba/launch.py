@@ -13,57 +13,66 @@ from numba import config, set_num_threads
 from numba.np.ufunc import parallel
 from torch import Tensor
 
-from quadnorm.norms.kernels.inputs import Inputs, ParameterGradients, weights_gradient
-from quadnorm.norms.kernels.numba import programs
+from quadnorm.norms.kernels.inputs import Inputs, ParameterGradients, is_channels_last, weights_gradient
+from quadnorm.norms.kernels.numba import channels_last, programs
 
 MAX_THREADS: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-KINDS = {torch.float32: np.float32(0), torch.float64: np.float64(0)}  # what the programs are compiled for
+# What the programs are compiled for; numba knows bfloat16 by its bits only.
+KINDS: dict[torch.dtype, Any] = {
+    torch.float32: np.float32(0),
+    torch.float64: np.float64(0),
+    torch.bfloat16: np.uint16(0),
+}
 
 _parallel: Any = parallel
 
 
 def forward(given: Inputs, y: Tensor, stats: Tensor) -> None:
-    """Write y like x (B, C, *spatial) and the statistics (3, B, G). All tensors are contiguous and of one dtype."""
+    """Write y like x (B, C, *spatial), contiguous or with the channels last in memory, and the statistics (3, B, G)."""
     x, w, weight, bias, _, eps, centre, _ = given
-    Ready(x.shape, w).forward(x, weight, bias, eps, centre, y, stats)
+    Ready(x, w).forward(x, weight, bias, eps, centre, y, stats)
 
 
 def backward(given: Inputs, g: Tensor, stats: Tensor, dx: Tensor, wrt_w: bool) -> ParameterGradients:
     """Write dx like x; return the parameters' gradients."""
-    sums, dbeta, dgamma = Ready(given.x.shape, given.w).backward(given.x, given.weight, given.centre, g, stats, dx)
+    sums, dbeta, dgamma = Ready(given.x, given.w).backward(given.x, given.weight, given.centre, g, stats, dx)
     return dbeta, dgamma, weights_gradient(given, stats, sums) if wrt_w else None
 
 
 class Ready:
-    """The programs for one shape of x and one set of weights w (1 or B, N), ready to be called.
+    """The programs for tensors like x and one set of weights w (1 or B, N), ready to be called.
 
     A layer keeps it from one call to the next. On small fields, what a call does besides running the program is a good
     part of its time: Python that the field has displaced from the cache. All of it that stays the same is done here.
     """
 
-    __slots__ = ("_address", "_entrance", "_neutral", "_sizes", "dtype", "per_channel", "w")
+    __slots__ = ("_address", "_entrance", "_neutral", "_sizes", "channels_last", "dtype", "of_x", "per_channel", "w")
 
-    def __init__(self, shape: torch.Size, w: Tensor) -> None:
+    def __init__(self, x: Tensor, w: Tensor) -> None:
         self.w, self.dtype, self._address = w, w.dtype, w.data_ptr()
-        self._sizes = KINDS[w.dtype], shape[0], shape[1], w.shape[1], w.shape[0]
-        self.per_channel = shape[1:2]  # the shape of γ and β
+        self.of_x, self.channels_last = x.dtype, not x.is_contiguous()
+        self._sizes = KINDS[x.dtype], KINDS[w.dtype], x.shape[0], x.shape[1], w.shape[1], w.shape[0]
+        self.per_channel = x.shape[1:2]  # the shape of γ and β
         self._neutral: tuple[Tensor, Tensor] | None = None
         self._entrance = _entrance()
 
     def forward(
         self, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, centre: bool, y: Tensor, stats: Tensor
     ) -> None:
-        """Write y like x (B, C, *spatial) and the statistics (3, B, G). All tensors are contiguous and of w's dtype."""
+        """Write y like x (B, C, *spatial) and the statistics (3, B, G); γ, β and the statistics are of w's dtype."""
         weight, bias = self._one(1) if weight is None else weight, self._one(0) if bias is None else bias
         gamma, beta = weight.data_ptr(), bias.data_ptr()
-        kind, B, C, N, rows_of_w = self._sizes
-        G = stats.shape[2]
-        program = programs.forward_rows if _by_rows(B * G) else programs.forward_blocks
+        kind, real, B, C, N, rows_of_w = self._sizes
+        G, threads = stats.shape[2], _threads()
+        rows = B * G
+        last = x.data_ptr(), self._address, gamma, beta, float(eps), centre, y.data_ptr(), stats.data_ptr()
         with self._entrance:
-            program(
-                kind, B, C, N, G, rows_of_w, x.data_ptr(), self._address, gamma, beta, float(eps), centre,
-                y.data_ptr(), stats.data_ptr(),
-            )  # fmt: skip
+            if self.channels_last:
+                channels_last.forward(kind, real, B, C, N, G, rows_of_w, threads, *last)
+            elif rows >= 4 * threads or rows % threads == 0:  # see the programs: a task is a row, or a block
+                programs.forward_rows(kind, real, B, C, N, G, rows_of_w, *last)
+            else:
+                programs.forward_blocks(kind, real, B, C, N, G, rows_of_w, *last)
 
     def backward(
         self, x: Tensor, weight: Tensor | None, centre: bool, g: Tensor, stats: Tensor, dx: Tensor
@@ -71,42 +80,54 @@ class Ready:
         """Write dx like x; return Σ g and Σ g·ŷ over the samples, (2, B, C), and over the batch too, (C,) each."""
         weight = self._one(1) if weight is None else weight
         gamma = weight.data_ptr()
-        kind, B, C, N, rows_of_w = self._sizes
-        G = stats.shape[2]
+        kind, real, B, C, N, rows_of_w = self._sizes
+        G, threads = stats.shape[2], _threads()
+        rows = B * G
         sums, dbeta, dgamma = stats.new_empty((2, B, C)), stats.new_empty((C,)), stats.new_empty((C,))
-        program = programs.backward_rows if _by_rows(B * G) else programs.backward_blocks
+        last = (
+            g.data_ptr(), x.data_ptr(), self._address, gamma, stats.data_ptr(), centre, dx.data_ptr(), sums.data_ptr(),
+            dbeta.data_ptr(), dgamma.data_ptr(),
+        )  # fmt: skip
         with self._entrance:
-            program(
-                kind, B, C, N, G, rows_of_w, g.data_ptr(), x.data_ptr(), self._address, gamma, stats.data_ptr(), centre,
-                dx.data_ptr(), sums.data_ptr(), dbeta.data_ptr(), dgamma.data_ptr(),
-            )  # fmt: skip
+            if self.channels_last:
+                channels_last.backward(kind, real, B, C, N, G, rows_of_w, threads, *last)
+            elif rows >= 4 * threads or rows % threads == 0:  # see the programs: a task is a row, or a block
+                programs.backward_rows(kind, real, B, C, N, G, rows_of_w, *last)
+            else:
+                programs.backward_blocks(kind, real, B, C, N, G, rows_of_w, *last)
         return sums, dbeta, dgamma
 
-    def reads(self, *saved: Tensor | None) -> bool:
+    def serves(self, x: Tensor) -> bool:
+        """Whether a plain x of the right shape and device also lies in memory as the programs expect it."""
+        if x.dtype != self.of_x or x.is_neg():
+            return False
+        return is_channels_last(x) if self.channels_last else x.is_contiguous()
+
+    def reads(self, x: Tensor, weight: Tensor | None, stats: Tensor) -> bool:
         """Whether what was saved for the derivative lies in memory as the forward left it.
 
         Hooks on saved tensors may give back other strides, or another precision.
         """
-        for t in saved:
+        for t in (weight, stats):
             if t is not None and (t.dtype != self.dtype or not t.is_contiguous() or not t.is_cpu):
                 return False
-        return True
+        return x.is_cpu and self.serves(x)
 
     def _one(self, value: int) -> Tensor:
         """The numbers 0 … 0 or 1 … 1, one per channel. The caller holds them: another thread may replace the pair."""
         pair = self._neutral
         if pair is None:
-            C = self._sizes[2]
+            C = self._sizes[3]
             pair = self._neutral = self.w.new_zeros(C), self.w.new_ones(C)
         return pair[value]
 
 
-def _by_rows(rows: int) -> bool:
-    """Whether a task is a whole row, which reuses the cache; too few or unevenly many would leave threads idle."""
+def _threads() -> int:
+    """Threads of the programs: as many as torch's."""
     threads = min(torch.get_num_threads(), MAX_THREADS)
     if _parallel._get_num_threads() != threads:  # numba's own function takes two locks first
         set_num_threads(threads)
-    return rows >= 4 * threads or rows % threads == 0
+    return threads
 
 
 @cache

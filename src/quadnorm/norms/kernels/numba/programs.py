@@ -1,4 +1,4 @@
-"""The CPU kernel: weighted moments in one sweep, the output in another.
+"""The CPU kernel for contiguous x (B, C, N): weighted moments in one sweep, the output in another.
 
 Numbers: lanes run in the input's precision, every block of samples ends in float64, blocks and channels are merged by
 Chan's formula. Reassociation is allowed only inside sums; infinities and NaN keep their meaning, and a division by zero
@@ -6,7 +6,8 @@ gives them instead of an exception. A mean is stored as high + low part, so that
 the mean is 10⁵ standard deviations.
 
 Programs are given addresses and sizes: making arrays of torch's tensors in Python would cost as much as a small norm.
-``kind`` is a number of the type that lies there and ``rows_of_w`` is 1 or B.
+``kind`` is a number like those of x and y (uint16 stands for bfloat16), ``real`` one like those of w, γ, β and the
+statistics; they differ for bfloat16 only. ``rows_of_w`` is 1 or B.
 
 Helpers are inlined by force. Without that, the process that compiled the kernel and the next one, which loaded it from
 the disk cache, gave sums that differed in their last bits: presumably they ran separately compiled copies of a helper,
@@ -15,11 +16,11 @@ cache notices a change of the file that a kernel stands in, and of no other.
 """
 
 import math
-from typing import Any
 
 import numpy as np
-from numba import carray, njit, prange, types  # type: ignore[attr-defined]
-from numba.extending import intrinsic
+from numba import carray, njit, prange  # type: ignore[attr-defined]
+
+from quadnorm.norms.kernels.numba.numbers import number, pointer, stored
 
 BLOCK = 16384  # samples per partial sum: 64 KiB of float32, so the second pass over a block finds it in the L2 cache
 
@@ -27,36 +28,25 @@ BLOCK = 16384  # samples per partial sum: 64 KiB of float32, so the second pass 
 _SUM = {"reassoc", "contract", "nsz"}
 
 
-def _as_pointer(typing, address, kind):  # type: ignore[no-untyped-def]
-    """An address as a pointer to numbers like ``kind``."""
-
-    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-    return types.CPointer(kind)(address, kind), code  # type: ignore[no-untyped-call]
-
-
-_pointer: Any = intrinsic(_as_pointer)
-
-
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def _pivot(x, w):  # type: ignore[no-untyped-def]
     """A typical sample of the block: the median of three that are there. Constant fields deviate by exactly 0."""
     n = x.size
-    seen, a, b, c = 0, x[0], x[0], x[0]
+    a = number(x[0])
+    seen, b, c = 0, a, a
     for third in range(3):
         k = n * (2 * third + 1) // 6
         while k < n - 1 and w[k] == 0:
             k += 1
         if w[k] == 0:
             continue
-        a, b, c = b, c, x[k]
+        a, b, c = b, c, number(x[k])
         seen += 1
     if seen == 0:
         k = 0
         while k < n - 1 and w[k] == 0:
             k += 1
-        return x[k]
+        return number(x[k])
     if seen < 3:
         return c
     return max(min(a, b), min(max(a, b), c))
@@ -69,13 +59,14 @@ def _moments(x, w, mass, centre):  # type: ignore[no-untyped-def]
     first, second = zero, zero
     if not centre:
         for i in range(x.size):
-            second += w[i] * x[i] * x[i]
+            v = number(x[i])
+            second += w[i] * v * v
         return mass, 0.0, np.float64(second)
     if mass == 0:
         return 0.0, 0.0, 0.0
     p = _pivot(x, w)
     for i in range(x.size):
-        d = x[i] - p
+        d = number(x[i]) - p
         wd = w[i] * d
         first += wd
         second += wd * d
@@ -86,7 +77,7 @@ def _moments(x, w, mass, centre):  # type: ignore[no-untyped-def]
         p = w.dtype.type(mean)
         second = zero
         for i in range(x.size):
-            d = x[i] - p
+            d = number(x[i]) - p
             second += w[i] * d * d
         shift = mean - np.float64(p)
     if second == np.inf:
@@ -131,14 +122,14 @@ def _merge(parts, k0, k1, centre):  # type: ignore[no-untyped-def]
 
 
 @njit(fastmath={"contract"}, nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _apply(x, y, high, low, scale, shift, moderate):  # type: ignore[no-untyped-def]
+def _apply(x, y, kind, high, low, scale, shift, moderate):  # type: ignore[no-untyped-def]
     if moderate:
         offset = shift - (high + low) * scale
         for i in range(x.size):
-            y[i] = x[i] * scale + offset
+            y[i] = stored(number(x[i]) * scale + offset, kind)
     else:
         for i in range(x.size):
-            y[i] = ((x[i] - high) - low) * scale + shift
+            y[i] = stored(((number(x[i]) - high) - low) * scale + shift, kind)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
@@ -165,12 +156,15 @@ def _channel_moments(x, w, masses, parts, at, centre):  # type: ignore[no-untype
 
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
 def forward_rows(  # type: ignore[no-untyped-def]
-    kind, B, C, N, G, rows_of_w, x_at, w_at, gamma_at, beta_at, eps, centre, y_at, stats_at
+    kind, real, B, C, N, G, rows_of_w, x_at, w_at, gamma_at, beta_at, eps, centre, y_at, stats_at
 ):
-    """One task per (batch entry, group): statistics, then the output while the row is still in the cache."""
-    x, y = carray(_pointer(x_at, kind), (B, C, N)), carray(_pointer(y_at, kind), (B, C, N))
-    w, stats = carray(_pointer(w_at, kind), (rows_of_w, N)), carray(_pointer(stats_at, kind), (3, B, G))
-    gamma, beta = carray(_pointer(gamma_at, kind), (C,)), carray(_pointer(beta_at, kind), (C,))
+    """One task per (batch entry, group): statistics, then the output while the row is still in the cache.
+
+    Too few or unevenly many rows would leave threads idle: these are for :func:`forward_blocks`.
+    """
+    x, y = carray(pointer(x_at, kind), (B, C, N)), carray(pointer(y_at, kind), (B, C, N))
+    w, stats = carray(pointer(w_at, real), (rows_of_w, N)), carray(pointer(stats_at, real), (3, B, G))
+    gamma, beta = carray(pointer(gamma_at, real), (C,)), carray(pointer(beta_at, real), (C,))
     D, K = C // G, (N + BLOCK - 1) // BLOCK
     parts = np.empty((B * C * K, 3))
     masses = _masses(w)
@@ -184,17 +178,17 @@ def forward_rows(  # type: ignore[no-untyped-def]
         high, low, rstd = stats[0, b, g], stats[1, b, g], stats[2, b, g]
         moderate = _is_moderate(high, rstd, eps)
         for c in range((g + 1) * D - 1, g * D - 1, -1):  # backwards: the last channels are still in the cache
-            _apply(x[b, c], y[b, c], high, low, rstd * gamma[c], beta[c], moderate)
+            _apply(x[b, c], y[b, c], kind, high, low, rstd * gamma[c], beta[c], moderate)
 
 
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
 def forward_blocks(  # type: ignore[no-untyped-def]
-    kind, B, C, N, G, rows_of_w, x_at, w_at, gamma_at, beta_at, eps, centre, y_at, stats_at
+    kind, real, B, C, N, G, rows_of_w, x_at, w_at, gamma_at, beta_at, eps, centre, y_at, stats_at
 ):
     """One task per block of samples, for few or uneven rows: all statistics first, then all outputs."""
-    x, y = carray(_pointer(x_at, kind), (B, C, N)), carray(_pointer(y_at, kind), (B, C, N))
-    w, stats = carray(_pointer(w_at, kind), (rows_of_w, N)), carray(_pointer(stats_at, kind), (3, B, G))
-    gamma, beta = carray(_pointer(gamma_at, kind), (C,)), carray(_pointer(beta_at, kind), (C,))
+    x, y = carray(pointer(x_at, kind), (B, C, N)), carray(pointer(y_at, kind), (B, C, N))
+    w, stats = carray(pointer(w_at, real), (rows_of_w, N)), carray(pointer(stats_at, real), (3, B, G))
+    gamma, beta = carray(pointer(gamma_at, real), (C,)), carray(pointer(beta_at, real), (C,))
     D, K = C // G, (N + BLOCK - 1) // BLOCK
     parts = np.empty((B * C * K, 3))
     masses = _masses(w)
@@ -214,7 +208,7 @@ def forward_blocks(  # type: ignore[no-untyped-def]
         i, j = k * BLOCK, min((k + 1) * BLOCK, N)
         high, rstd = stats[0, b, g], stats[2, b, g]
         moderate = _is_moderate(high, rstd, eps)
-        _apply(x[b, c, i:j], y[b, c, i:j], high, stats[1, b, g], rstd * gamma[c], beta[c], moderate)
+        _apply(x[b, c, i:j], y[b, c, i:j], kind, high, stats[1, b, g], rstd * gamma[c], beta[c], moderate)
 
 
 @njit(fastmath=_SUM, nogil=True, cache=True, error_model="numpy", forceinline=True)
@@ -223,15 +217,16 @@ def _sums(x, g, high):  # type: ignore[no-untyped-def]
     zero = high - high
     a, b = zero, zero
     for i in range(x.size):
-        a += g[i]
-        b += g[i] * (x[i] - high)
+        h = number(g[i])
+        a += h
+        b += h * (number(x[i]) - high)
     return np.float64(a), np.float64(b)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _gradient(x, g, w, dx, high, scale, a, b):  # type: ignore[no-untyped-def]
+def _gradient(x, g, w, dx, kind, high, scale, a, b):  # type: ignore[no-untyped-def]
     for i in range(x.size):
-        dx[i] = scale * g[i] - w[i] * (a + b * (x[i] - high))
+        dx[i] = stored(scale * number(g[i]) - w[i] * (a + b * (number(x[i]) - high)), kind)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
@@ -259,14 +254,14 @@ def _over_batch(sums, dbeta, dgamma):  # type: ignore[no-untyped-def]
 
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
 def backward_rows(  # type: ignore[no-untyped-def]
-    kind, B, C, N, G, rows_of_w, g_at, x_at, w_at, gamma_at, stats_at, centre, dx_at, sums_at, dbeta_at, dgamma_at
+    kind, real, B, C, N, G, rows_of_w, g_at, x_at, w_at, gamma_at, stats_at, centre, dx_at, sums_at, dbeta_at, dgamma_at
 ):
     """One task per (batch entry, group)."""
-    g, x = carray(_pointer(g_at, kind), (B, C, N)), carray(_pointer(x_at, kind), (B, C, N))
-    w, stats = carray(_pointer(w_at, kind), (rows_of_w, N)), carray(_pointer(stats_at, kind), (3, B, G))
-    gamma, dx = carray(_pointer(gamma_at, kind), (C,)), carray(_pointer(dx_at, kind), (B, C, N))
-    sums = carray(_pointer(sums_at, kind), (2, B, C))
-    dbeta, dgamma = carray(_pointer(dbeta_at, kind), (C,)), carray(_pointer(dgamma_at, kind), (C,))
+    g, x = carray(pointer(g_at, kind), (B, C, N)), carray(pointer(x_at, kind), (B, C, N))
+    w, stats = carray(pointer(w_at, real), (rows_of_w, N)), carray(pointer(stats_at, real), (3, B, G))
+    gamma, dx = carray(pointer(gamma_at, real), (C,)), carray(pointer(dx_at, kind), (B, C, N))
+    sums = carray(pointer(sums_at, real), (2, B, C))
+    dbeta, dgamma = carray(pointer(dbeta_at, real), (C,)), carray(pointer(dgamma_at, real), (C,))
     D = C // G
     for row in prange(B * G):
         b, group = row // G, row % G
@@ -282,20 +277,20 @@ def backward_rows(  # type: ignore[no-untyped-def]
         offset, slope = _coefficients(stats, sums, gamma, b, group, D, centre)
         ws = w[b if rows_of_w > 1 else 0]
         for c in range((group + 1) * D - 1, group * D - 1, -1):
-            _gradient(x[b, c], g[b, c], ws, dx[b, c], high, stats[2, b, group] * gamma[c], offset, slope)
+            _gradient(x[b, c], g[b, c], ws, dx[b, c], kind, high, stats[2, b, group] * gamma[c], offset, slope)
     _over_batch(sums, dbeta, dgamma)
 
 
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
 def backward_blocks(  # type: ignore[no-untyped-def]
-    kind, B, C, N, G, rows_of_w, g_at, x_at, w_at, gamma_at, stats_at, centre, dx_at, sums_at, dbeta_at, dgamma_at
+    kind, real, B, C, N, G, rows_of_w, g_at, x_at, w_at, gamma_at, stats_at, centre, dx_at, sums_at, dbeta_at, dgamma_at
 ):
     """One task per block of samples, for few or uneven rows."""
-    g, x = carray(_pointer(g_at, kind), (B, C, N)), carray(_pointer(x_at, kind), (B, C, N))
-    w, stats = carray(_pointer(w_at, kind), (rows_of_w, N)), carray(_pointer(stats_at, kind), (3, B, G))
-    gamma, dx = carray(_pointer(gamma_at, kind), (C,)), carray(_pointer(dx_at, kind), (B, C, N))
-    sums = carray(_pointer(sums_at, kind), (2, B, C))
-    dbeta, dgamma = carray(_pointer(dbeta_at, kind), (C,)), carray(_pointer(dgamma_at, kind), (C,))
+    g, x = carray(pointer(g_at, kind), (B, C, N)), carray(pointer(x_at, kind), (B, C, N))
+    w, stats = carray(pointer(w_at, real), (rows_of_w, N)), carray(pointer(stats_at, real), (3, B, G))
+    gamma, dx = carray(pointer(gamma_at, real), (C,)), carray(pointer(dx_at, kind), (B, C, N))
+    sums = carray(pointer(sums_at, real), (2, B, C))
+    dbeta, dgamma = carray(pointer(dbeta_at, real), (C,)), carray(pointer(dgamma_at, real), (C,))
     D, K = C // G, (N + BLOCK - 1) // BLOCK
     parts = np.empty((B * C * K, 2))
     for t in prange(B * C * K):
@@ -312,7 +307,7 @@ def backward_blocks(  # type: ignore[no-untyped-def]
         sums[0, b, c] = s
         sums[1, b, c] = (sx - np.float64(stats[1, b, c // D]) * s) * np.float64(stats[2, b, c // D])
     _over_batch(sums, dbeta, dgamma)
-    folded = np.empty((2, B, G), dtype=x.dtype)
+    folded = np.empty((2, B, G), dtype=w.dtype)
     for row in range(B * G):
         offset, slope = _coefficients(stats, sums, gamma, row // G, row % G, D, centre)
         folded[0, row // G, row % G] = offset
@@ -325,5 +320,5 @@ def backward_blocks(  # type: ignore[no-untyped-def]
         ws = w[b if rows_of_w > 1 else 0, i:j]
         scale = stats[2, b, r] * gamma[c]
         _gradient(
-            x[b, c, i:j], g[b, c, i:j], ws, dx[b, c, i:j], stats[0, b, r], scale, folded[0, b, r], folded[1, b, r]
+            x[b, c, i:j], g[b, c, i:j], ws, dx[b, c, i:j], kind, stats[0, b, r], scale, folded[0, b, r], folded[1, b, r]
         )

@@ -90,10 +90,12 @@ def numba_serves(x: Tensor) -> bool:
 @cache
 def numba_kernel() -> ModuleType | None:
     """The kernel's module, or None where it cannot run; imported on first use, so that ``import quadnorm`` is quick."""
-    if find_spec("numba") is None or _Fork.ended_numbas_threads or (_numba_has_threads() and _is_forked()):
+    if find_spec("numba") is None:
         return None
     from quadnorm.norms.kernels.numba import launch as kernel
 
+    if _Fork.ended_numbas_threads or (_numba_has_threads() and _is_forked()):
+        kernel.run_without_threads()
     return kernel
 
 
@@ -109,7 +111,7 @@ def _is_forked() -> bool:
 
 
 class _Fork:
-    """OpenMP threads do not survive a fork, and numba ends a process that tries: children take the torch kernel."""
+    """OpenMP threads do not survive a fork, and numba ends a process that tries: a child's kernel runs without."""
 
     ended_numbas_threads = False
 

@@ -6,6 +6,7 @@ a few at a time, so that the second sweep finds in the cache what the first one 
 
 ``kind`` is a number like those of x and y (uint16 stands for bfloat16), ``real`` one like those of w, γ, β and the
 statistics; they differ for bfloat16 only. Helpers are inlined by force, and stand in this file; programs.py says why.
+No number depends on ``threads``.
 """
 
 import math
@@ -220,7 +221,7 @@ def forward(  # type: ignore[no-untyped-def]
     x, y = carray(pointer(x_at, kind), (B, N, C)), carray(pointer(y_at, kind), (B, N, C))
     w, stats = carray(pointer(w_at, real), (rows_of_w, N)), carray(pointer(stats_at, real), (3, B, G))
     gamma, beta = carray(pointer(gamma_at, real), (C,)), carray(pointer(beta_at, real), (C,))
-    R = max(1, min(BLOCK // C, RUN, (N + threads - 1) // threads))
+    R = max(1, min(BLOCK // C, RUN))
     K = (N + R - 1) // R
     masses = _masses(w, R)
     entries = max(1, threads * NEAR // (N * C))
@@ -305,7 +306,7 @@ def backward(  # type: ignore[no-untyped-def]
     sums = carray(pointer(sums_at, real), (2, B, C))
     dbeta, dgamma = carray(pointer(dbeta_at, real), (C,)), carray(pointer(dgamma_at, real), (C,))
     D = C // G
-    R = max(1, min(BLOCK // (2 * C), RUN, (N + threads - 1) // threads))
+    R = max(1, min(BLOCK // (2 * C), RUN))
     K = (N + R - 1) // R
     entries = max(1, threads * NEAR // (2 * N * C))
     parts = np.empty((entries * K, 2, C), w.dtype)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+import types
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
-from numba import config, set_num_threads
+from numba import config, njit, set_num_threads
 from numba.np.ufunc import parallel
 from torch import Tensor
 
@@ -25,6 +26,7 @@ KINDS: dict[torch.dtype, Any] = {
 }
 
 _parallel: Any = parallel
+_without_threads: list[bool] = []  # not empty where the programs must run in the calling thread
 
 
 def forward(given: Inputs, y: Tensor, stats: Tensor) -> None:
@@ -65,14 +67,16 @@ class Ready:
         kind, real, B, C, N, rows_of_w = self._sizes
         G, threads = stats.shape[2], _threads()
         rows = B * G
-        last = x.data_ptr(), self._address, gamma, beta, float(eps), centre, y.data_ptr(), stats.data_ptr()
+        program = programs.forward_rows if rows >= 4 * threads or rows % threads == 0 else programs.forward_blocks
+        if self.channels_last:
+            program = channels_last.forward
+        if _without_threads:
+            program = _in_one_thread(program)
         with self._entrance:
-            if self.channels_last:
-                channels_last.forward(kind, real, B, C, N, G, rows_of_w, threads, *last)
-            elif rows >= 4 * threads or rows % threads == 0:  # see the programs: a task is a row, or a block
-                programs.forward_rows(kind, real, B, C, N, G, rows_of_w, *last)
-            else:
-                programs.forward_blocks(kind, real, B, C, N, G, rows_of_w, *last)
+            program(
+                kind, real, B, C, N, G, rows_of_w, threads, x.data_ptr(), self._address, gamma, beta, float(eps),
+                centre, y.data_ptr(), stats.data_ptr(),
+            )  # fmt: skip
 
     def backward(
         self, x: Tensor, weight: Tensor | None, centre: bool, g: Tensor, stats: Tensor, dx: Tensor
@@ -84,17 +88,16 @@ class Ready:
         G, threads = stats.shape[2], _threads()
         rows = B * G
         sums, dbeta, dgamma = stats.new_empty((2, B, C)), stats.new_empty((C,)), stats.new_empty((C,))
-        last = (
-            g.data_ptr(), x.data_ptr(), self._address, gamma, stats.data_ptr(), centre, dx.data_ptr(), sums.data_ptr(),
-            dbeta.data_ptr(), dgamma.data_ptr(),
-        )  # fmt: skip
+        program = programs.backward_rows if rows >= 4 * threads or rows % threads == 0 else programs.backward_blocks
+        if self.channels_last:
+            program = channels_last.backward
+        if _without_threads:
+            program = _in_one_thread(program)
         with self._entrance:
-            if self.channels_last:
-                channels_last.backward(kind, real, B, C, N, G, rows_of_w, threads, *last)
-            elif rows >= 4 * threads or rows % threads == 0:  # see the programs: a task is a row, or a block
-                programs.backward_rows(kind, real, B, C, N, G, rows_of_w, *last)
-            else:
-                programs.backward_blocks(kind, real, B, C, N, G, rows_of_w, *last)
+            program(
+                kind, real, B, C, N, G, rows_of_w, threads, g.data_ptr(), x.data_ptr(), self._address, gamma,
+                stats.data_ptr(), centre, dx.data_ptr(), sums.data_ptr(), dbeta.data_ptr(), dgamma.data_ptr(),
+            )  # fmt: skip
         return sums, dbeta, dgamma
 
     def serves(self, x: Tensor) -> bool:
@@ -122,8 +125,29 @@ class Ready:
         return pair[value]
 
 
+def run_without_threads() -> None:
+    """From now on let the programs run in the thread that calls them, with the same bits.
+
+    Threads do not survive a fork, and numba ends a process that asks for them again.
+    """
+    _without_threads.append(True)
+
+
+@cache
+def _in_one_thread(program: Any) -> Any:
+    """The same program, compiled without threads."""
+    source = program.py_func
+    # Under another name: in the disk cache it would otherwise be taken for the one with threads.
+    name = f"{source.__name__}_in_one_thread"
+    copy = types.FunctionType(source.__code__, source.__globals__, name, source.__defaults__, source.__closure__)
+    copy.__qualname__, copy.__module__ = name, source.__module__
+    return njit(nogil=True, cache=True, error_model="numpy")(copy)
+
+
 def _threads() -> int:
     """Threads of the programs: as many as torch's."""
+    if _without_threads:
+        return 1
     threads = min(torch.get_num_threads(), MAX_THREADS)
     if _parallel._get_num_threads() != threads:  # numba's own function takes two locks first
         set_num_threads(threads)
@@ -136,6 +160,8 @@ def _entrance() -> AbstractContextManager[Any]:
 
     Its OpenMP and TBB layers let all of them in.
     """
+    if _without_threads:
+        return nullcontext()
     # Numba's OpenMP layer is torch's too: starting it sets the number of threads of both to that of the machine.
     before = torch.get_num_threads()
     _parallel._launch_threads()

@@ -7,7 +7,7 @@ the mean is 10⁵ standard deviations.
 
 Programs are given addresses and sizes: making arrays of torch's tensors in Python would cost as much as a small norm.
 ``kind`` is a number like those of x and y (uint16 stands for bfloat16), ``real`` one like those of w, γ, β and the
-statistics; they differ for bfloat16 only. ``rows_of_w`` is 1 or B.
+statistics; they differ for bfloat16 only. ``rows_of_w`` is 1 or B. No number depends on ``threads``.
 
 Helpers are inlined by force. Without that, the process that compiled the kernel and the next one, which loaded it from
 the disk cache, gave sums that differed in their last bits: presumably they ran separately compiled copies of a helper,
@@ -156,7 +156,7 @@ def _channel_moments(x, w, masses, parts, at, centre):  # type: ignore[no-untype
 
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
 def forward_rows(  # type: ignore[no-untyped-def]
-    kind, real, B, C, N, G, rows_of_w, x_at, w_at, gamma_at, beta_at, eps, centre, y_at, stats_at
+    kind, real, B, C, N, G, rows_of_w, threads, x_at, w_at, gamma_at, beta_at, eps, centre, y_at, stats_at
 ):
     """One task per (batch entry, group): statistics, then the output while the row is still in the cache.
 
@@ -183,7 +183,7 @@ def forward_rows(  # type: ignore[no-untyped-def]
 
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
 def forward_blocks(  # type: ignore[no-untyped-def]
-    kind, real, B, C, N, G, rows_of_w, x_at, w_at, gamma_at, beta_at, eps, centre, y_at, stats_at
+    kind, real, B, C, N, G, rows_of_w, threads, x_at, w_at, gamma_at, beta_at, eps, centre, y_at, stats_at
 ):
     """One task per block of samples, for few or uneven rows: all statistics first, then all outputs."""
     x, y = carray(pointer(x_at, kind), (B, C, N)), carray(pointer(y_at, kind), (B, C, N))
@@ -254,7 +254,24 @@ def _over_batch(sums, dbeta, dgamma):  # type: ignore[no-untyped-def]
 
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
 def backward_rows(  # type: ignore[no-untyped-def]
-    kind, real, B, C, N, G, rows_of_w, g_at, x_at, w_at, gamma_at, stats_at, centre, dx_at, sums_at, dbeta_at, dgamma_at
+    kind,
+    real,
+    B,
+    C,
+    N,
+    G,
+    rows_of_w,
+    threads,
+    g_at,
+    x_at,
+    w_at,
+    gamma_at,
+    stats_at,
+    centre,
+    dx_at,
+    sums_at,
+    dbeta_at,
+    dgamma_at,
 ):
     """One task per (batch entry, group)."""
     g, x = carray(pointer(g_at, kind), (B, C, N)), carray(pointer(x_at, kind), (B, C, N))
@@ -283,7 +300,24 @@ def backward_rows(  # type: ignore[no-untyped-def]
 
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
 def backward_blocks(  # type: ignore[no-untyped-def]
-    kind, real, B, C, N, G, rows_of_w, g_at, x_at, w_at, gamma_at, stats_at, centre, dx_at, sums_at, dbeta_at, dgamma_at
+    kind,
+    real,
+    B,
+    C,
+    N,
+    G,
+    rows_of_w,
+    threads,
+    g_at,
+    x_at,
+    w_at,
+    gamma_at,
+    stats_at,
+    centre,
+    dx_at,
+    sums_at,
+    dbeta_at,
+    dgamma_at,
 ):
     """One task per block of samples, for few or uneven rows."""
     g, x = carray(pointer(g_at, kind), (B, C, N)), carray(pointer(x_at, kind), (B, C, N))

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from quadnorm._memory import keep_memory
     from quadnorm.adapt import at_native, check_grid, register_anchor
     from quadnorm.adapt.anchor import anchor
     from quadnorm.adapt.auditing.audit import audit
@@ -58,6 +59,7 @@ __all__ = [
     "convert",
     "delaunay_weights",
     "extend",
+    "keep_memory",
     "lumped_weights",
     "make_norm",
     "measure_of",
@@ -69,7 +71,7 @@ __all__ = [
     "voronoi_weights",
 ]
 
-_HOMES = ("measures", "norms", "adapt")  # the rooms that public names are looked for in
+_HOMES = ("_memory", "measures", "norms", "adapt")  # where public names are looked for
 _ROOMS = ("adapt", "carry", "lab", "measures", "norms", "operators", "parallel", "problems", "training")
 
 

@@ -38,7 +38,9 @@ def forked(*arguments: str) -> int:
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
-    return [{k: v for k, v in r.items() if k != "seconds"} for r in read_metrics(folder / "metrics.jsonl")]
+    return [
+        {k: v for k, v in r.items() if k not in ("seconds", "system")} for r in read_metrics(folder / "metrics.jsonl")
+    ]
 
 
 def test_killed_at_random_moments(tmp_path: Path) -> None:

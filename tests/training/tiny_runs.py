@@ -22,7 +22,9 @@ def contents(path: Path) -> dict[str, Any]:
     """Everything in a checkpoint but clock times, bit for bit comparable."""
     tensors, info = read_checkpoint(path)
     state = {k: v for k, v in info["state"].items() if k != "seconds"}
-    state["history"] = [{k: v for k, v in record.items() if k != "seconds"} for record in state["history"]]
+    state["history"] = [
+        {k: v for k, v in record.items() if k not in ("seconds", "system")} for record in state["history"]
+    ]
     return {
         "state": state,
         "config": info["config"],

@@ -136,10 +136,21 @@ class PlainLines:
         self.done += 1
         pace = (time.monotonic() - self.start) / (self.done - self.first)
         left = pace * (self.config.epochs - self.done)
-        self.write(sentence(record, self.config.epochs) + f"  {record['seconds']:.1f} s, at most {duration(left)} left")
+        spent = f"{record['seconds']:.1f} s{in_the_system(record)}"
+        self.write(sentence(record, self.config.epochs) + f"  {spent}, at most {duration(left)} left")
 
     def close(self) -> None:
         """Nothing to close."""
+
+
+def in_the_system(record: Record) -> str:
+    """A remark on an epoch that spent much of its processor time in the system, where no work is done.
+
+    >>> in_the_system({"system": 0.02}), in_the_system({"system": 0.41})
+    ('', ' (41 % of it in the system)')
+    """
+    share = record.get("system", 0.0)
+    return f" ({100 * share:.0f} % of it in the system)" if share >= 0.1 else ""
 
 
 def duration(seconds: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -106,6 +107,12 @@ def clip_gradients(model: nn.Module, limit: float) -> float:
     return float(norm)
 
 
+def system_share(start: os.times_result, end: os.times_result) -> float:
+    """The share of this process's processor time that was spent in the system: for CPUs, in clearing pages mostly."""
+    user, system = end.user - start.user, end.system - start.system
+    return system / (user + system) if user + system > 0 else 0.0
+
+
 def device_of(model: Callable[[Tensor], Tensor]) -> torch.device | None:
     """The device of a model's parameters; None if it has none or is not a module."""
     return next((t.device for t in model.parameters()), None) if isinstance(model, torch.nn.Module) else None
@@ -142,6 +149,7 @@ class Loop:
     def _epoch(self) -> None:
         config, state = self.config, self.state
         self.model.train()
+        self._started = os.times()
         for batch in batches(config, state.epoch, state.batch):
             began = time.monotonic()
             loss, norm, stop = self._step(batch)
@@ -234,6 +242,7 @@ class Loop:
             "gradient": state.norm / config.steps_per_epoch,
             "best": state.best is None or val < state.best,
             "seconds": round(state.seconds + time.monotonic() - began, 4),
+            "system": round(system_share(self._started, os.times()), 4),
         }
 
     def _not_finite(self, what: str) -> None:

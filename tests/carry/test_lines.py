@@ -102,6 +102,21 @@ def test_spline_is_scipys_between_any_two_placements(source: str, target: str, m
     np.testing.assert_allclose(matrix(Axis1D(source, m, target, n), "cubic"), expected, atol=1e-9, rtol=1e-9)
 
 
+@pytest.mark.parametrize("target", PLACEMENTS)
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 8, 9])
+def test_periodic_cubic_is_the_trigonometric_interpolant(m: int, target: str) -> None:
+    """Every wave below m/2 is exact at any node, with its sign and phase; the highest one of an even m is a cosine."""
+    x, t = nodes("periodic", m), nodes(target, 7)
+    carried = matrix(Axis1D("periodic", m, target, 7), "cubic")
+    for k in range((m + 1) // 2):
+        for wave in (torch.cos, torch.sin):
+            expected = wave(2 * math.pi * k * t + 0.3)
+            torch.testing.assert_close(carried @ wave(2 * math.pi * k * x + 0.3), expected, rtol=0, atol=1e-13)
+    if m % 2 == 0:
+        highest = (-1.0) ** torch.arange(m, dtype=torch.float64)
+        torch.testing.assert_close(carried @ highest, torch.cos(math.pi * m * t), rtol=0, atol=1e-13)
+
+
 @pytest.mark.parametrize(("placement", "method"), [(p, m) for p in PLACEMENTS for m in ("nearest", "bicubic")])
 def test_a_constant_stays_constant_and_nested_nodes_keep_their_values(placement: str, method: str) -> None:
     flat = carry(torch.full((1, 12, 12), 3.0), (7, 5), placement, method)

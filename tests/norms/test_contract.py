@@ -42,6 +42,19 @@ def test_other_layers_are_the_formula(kernel, shape):
     torch.testing.assert_close(anchored(x), reference(x, c))
 
 
+def test_anchored_norm_takes_a_measure_or_the_grid_to_anchor_to():
+    """A measure is used as it is; a Grid is the training grid, whose counting measure is carried on."""
+    line = torch.tensor([0.0, 0.1, 0.4, 1.0])
+    x = torch.randn(2, 4, 4, dtype=torch.float64)
+    for measure in (Anchored(9), Blend(0.3, Grid("trapezoid"))):
+        assert AnchoredNorm(4, measure).measure is measure
+    carried = AnchoredNorm(4, Grid.from_coordinates(line)).double()
+    assert isinstance(carried.measure, Anchored)
+    assert carried.measure.anchor == (4,)
+    torch.testing.assert_close(carried(x), reference(x, counting_weights((4,))))
+    assert not torch.allclose(carried(x), QuadNorm(4, measure=Grid.from_coordinates(line)).double()(x), atol=1e-2)
+
+
 def test_blend_moments_are_the_papers(kernel):
     """eq:blend-mu and eq:blend-var, written out: both mean and variance of the blend."""
     x = torch.randn(2, 3, 9, 8, dtype=torch.float64).cumsum(2)

@@ -55,6 +55,29 @@ def test_a_perfect_prediction_has_a_gradient() -> None:
     assert p.grad.tolist() == [[[0.0] * 5]]
 
 
+def test_sums_over_ranks_give_the_same_errors_and_gradients() -> None:
+    """Two halves of a field, each with the sum of the other: also where an error is exactly 0, whose root has none."""
+    torch.manual_seed(0)
+    u = torch.randn(3, 2, 8, dtype=torch.float64)
+    p = u + torch.randn_like(u) * torch.tensor([1.0, 0.0, 2.0]).reshape(3, 1, 1)
+    w = torch.rand(8, dtype=torch.float64)
+    for weights in (None, w):
+        q = p.clone().requires_grad_()
+        whole = relative_l2(q, u, weights)
+        (wanted,) = torch.autograd.grad(whole.sum(), q)
+        h = p[..., :3].clone().requires_grad_()
+        rest = weights if weights is None else weights[3:]
+        others = torch.stack(
+            [((f if rest is None else f * rest.sqrt()) ** 2).sum((1, 2)) for f in ((p - u)[..., 3:], u[..., 3:])]
+        )
+        got = relative_l2(h, u[..., :3], None if weights is None else weights[:3], lambda sums, o=others: sums + o)
+        torch.testing.assert_close(got, whole, rtol=1e-12, atol=0)
+        assert got[1] == 0
+        (g,) = torch.autograd.grad(got.sum(), h)
+        torch.testing.assert_close(g, wanted[..., :3], rtol=1e-12, atol=1e-15)
+        assert not g[1].any()
+
+
 def test_shapes_must_agree() -> None:
     with pytest.raises(ValueError, match=r"shape \(1, 1, 5\), the truth \(1, 1, 6\)"):
         relative_l2(torch.ones(1, 1, 5), torch.ones(1, 1, 6))

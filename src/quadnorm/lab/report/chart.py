@@ -16,11 +16,13 @@ from quadnorm.lab.analysis.results import Results
 from quadnorm.lab.analysis.statistics.summaries import Summary, summarize
 from quadnorm.lab.analysis.tables.table import grid_name
 from quadnorm.lab.report.markers import marker_path
-from quadnorm.lab.studies.study import Variant
+from quadnorm.lab.studies.study import Study, Variant, Way
 
 WIDTH, LEFT, TOP, BOTTOM = 700, 46, 14, 40
 BESIDE = 415  # width of drawings that stand side by side
 LINE = 15  # height of a label
+MOST = 6  # curves in a drawing
+FIRST = ("as-trained", "transferred", "anchor-all", "native", "extended")
 DASHES = ("", "7 4", "2 4", "9 3 2 3", "1 3", "5 2")
 
 
@@ -47,14 +49,20 @@ class Curve:
         return [s.mean for _, s in self.points] + spreads
 
 
+def drawn_ways(study: Study, methods: int) -> list[Way]:
+    """The ways that a drawing has room for, as trained first; the table beside it has all of them."""
+    wanted = sorted(study.evaluations, key=lambda e: FIRST.index(e.name) if e.name in FIRST else len(FIRST))
+    return wanted[: max(1, MOST // max(1, methods))]
+
+
 def curves_of(results: Results, variant: Variant) -> list[Curve]:
-    """Every method and way that has a finite error somewhere."""
+    """Every method, in the ways that there is room for, that has a finite error somewhere."""
     study = results.study
     looks = styles([m.label for m in variant.methods])
     kind = study.spread(variant)
     curves = []
     for method in variant.methods:
-        for k, e in enumerate(study.evaluations):
+        for k, e in enumerate(drawn_ways(study, len(variant.methods))):
             points = []
             for n in variant.test:
                 if runs := results.of(variant.name, method.label, n, e.name):

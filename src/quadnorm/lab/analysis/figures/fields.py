@@ -16,7 +16,7 @@ from quadnorm.lab.analysis.results import RecordedRun, Results
 from quadnorm.lab.analysis.stored import Array, FieldSample, load_audit, load_sample
 from quadnorm.lab.analysis.tables.table import grid_name
 
-SHOWN_WAYS = ("as-trained", "anchor-all", "anchored", "extended", "native", "transferred")
+SHOWN_WAYS = ("as-trained", "transferred", "anchor-all", "anchored", "extended", "native")
 
 
 def run_with_pictures(results: Results, variant: str, method: str) -> RecordedRun | None:

@@ -43,9 +43,9 @@ def _of_theory(name: str) -> Callable[[Library], Any]:
 DRAWINGS: tuple[Drawing, ...] = (
     Drawing(
         "transfer",
-        "As trained, and anchored after training",
-        "Mean error by test grid. Solid: the model as trained; dashed: the same weights with every spatial sum "
-        "anchored at the training grid.",
+        "As trained, and taken to the other grids afterwards",
+        "Mean error by test grid. Solid: the model as trained; dashed: the same weights, transferred or with every "
+        "spatial sum anchored at the training grid, as the legend says.",
         transfer.transfer,
         ("anchored-crossres", "transfer-baselines", "demo"),
     ),
@@ -61,7 +61,7 @@ DRAWINGS: tuple[Drawing, ...] = (
         "slope",
         "One law for the degradation",
         "The degradation adds to the native error in quadrature and is proportional to the change of spacing; each "
-        "method has one slope. Open marks: anchored.",
+        "method has one slope. Open marks: transferred or anchored.",
         transfer.slope,
         ("anchored-crossres", "demo", "extreme-crossres"),
     ),

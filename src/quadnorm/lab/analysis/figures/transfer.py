@@ -35,18 +35,19 @@ def source(library: Library, *names: str) -> Results | None:
 
 
 def transfer(library: Library) -> Any | None:
-    """Error against test grid: as trained (solid) and anchored (dashed), one panel per operator."""
+    """Error against test grid: as trained (solid) and transferred or anchored (dashed), one panel per operator."""
     results = source(library, "anchored-crossres", "transfer-baselines", "demo")
     if results is None:
         return None
     variants = [v for v in results.study.variants if any(means(results, v, m.label) for m in v.methods)]
+    moved = "transferred" if any(e.name == "transferred" for e in results.study.evaluations) else "anchor-all"
     with style():
         figure, axes = sheet(2.7, 1, len(variants), width=max(3.6, 2.3 * len(variants)))
         for axis, v in zip(axes[0], variants, strict=True):
             looks = styles([m.label for m in v.methods])
             for m in v.methods:
                 colour, marker = looks[m.label]
-                for e, line in (("as-trained", "-"), ("anchor-all", "--")):
+                for e, line in (("as-trained", "-"), (moved, "--")):
                     if curve := means(results, v, m.label, e):
                         label = m.label if e == "as-trained" else None
                         axis.plot(list(curve), list(curve.values()), line, color=colour, marker=marker, label=label)
@@ -54,7 +55,7 @@ def transfer(library: Library) -> Any | None:
             axis.set_ylim(bottom=0)
             axis.set_title(f"{v.operator}, {v.problem}")
         axes[0, 0].set_ylabel("relative L² error, %")
-        axes[0, 0].plot([], [], "--", color=INK, label="anchored")
+        axes[0, 0].plot([], [], "--", color=INK, label="transferred" if moved == "transferred" else "anchored")
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=3 if len(variants) == 1 else 6)
         return figure
@@ -74,7 +75,8 @@ def slope(library: Library) -> Any | None:
         return None
     v = results.study.variants[0]
     native = native_grid(v)
-    ways = (("as-trained", "-", None), ("anchor-all", "--", "none"))
+    moved = "transferred" if any(e.name == "transferred" for e in results.study.evaluations) else "anchor-all"
+    ways = (("as-trained", "-", None), (moved, "--", "none"))
     measured = {(m.label, e): means(results, v, m.label, e) for m in v.methods for e, _, _ in ways}
     measured = {key: errors for key, errors in measured.items() if native in errors and len(errors) > 1}
     if not measured:
@@ -92,7 +94,7 @@ def slope(library: Library) -> Any | None:
                 fit = fit_slope(errors, native)
                 x, y = rises(errors, native)
                 axis.plot(x, y, marker, color=colour, mfc=face or colour)
-                name = m.label + (", anchored" if e != "as-trained" else "")
+                name = m.label + ("" if e == "as-trained" else ", transferred" if e == "transferred" else ", anchored")
                 axis.plot(
                     [0, x.max()],
                     [0, fit.slope * x.max()],

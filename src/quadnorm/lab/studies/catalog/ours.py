@@ -6,7 +6,6 @@ from quadnorm.lab.studies.catalog.fno.gap import EXTREME
 from quadnorm.lab.studies.catalog.parts import (
     BLEND,
     GALERKIN_MODE,
-    INSTANCE,
     LAYER,
     PICTURED,
     QUAD,
@@ -114,7 +113,7 @@ STUDIES = (
             variant(
                 "darcy",
                 "fno",
-                (LAYER, INSTANCE, QUAD, BLEND),
+                (LAYER, QUAD, BLEND),
                 33,
                 (33, 65, 129, 257),
                 Desk(epochs=30, train=200, test=20, width=0.75),

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from quadnorm._memory import keep_memory
     from quadnorm.adapt import at_native, check_grid, register_anchor
-    from quadnorm.adapt.anchor import anchor
+    from quadnorm.adapt.anchoring import anchor
     from quadnorm.adapt.auditing.audit import audit
     from quadnorm.adapt.converting.convert import convert
-    from quadnorm.adapt.extend import extend
+    from quadnorm.adapt.extending import extend
     from quadnorm.adapt.transfer import transfer
     from quadnorm.measures import (
         Anchored,

@@ -7,7 +7,8 @@ from torch import nn
 
 from quadnorm import Grid
 from quadnorm.adapt import Place, anchor, register_anchor
-from quadnorm.adapt.anchoring.rules.registry import RULES
+from quadnorm.adapt.modules import REGISTERED
+from quadnorm.norms import make_norm
 from quadnorm.operators import FNO, GalerkinTransformer, Transolver
 from tests.adapt.small_models import small
 
@@ -48,13 +49,12 @@ def test_shared_modules_stay_shared():
             return x.mean((2, 3), keepdim=True)
 
     fixed = anchor(Twice(), (9, 9), example=torch.randn(1, 3, 9, 9))
-    assert fixed.a is fixed.b
-    assert fixed.means[0] is fixed.means[1]
+    assert fixed.model.a is fixed.model.b
+    assert fixed.model.means[0] is fixed.model.means[1]
     assert "the same module as b" in fixed.anchor_report["a"].why
-    assert type(fixed.means[0]).__name__ == "SpatialMean"
 
 
-def test_a_module_on_two_grids_is_left_with_words():
+def test_a_module_on_two_grids_is_anchored_on_both():
     class Two(nn.Module):
         def __init__(self):
             super().__init__()
@@ -64,6 +64,23 @@ def test_a_module_on_two_grids_is_left_with_words():
             return self.norm(x).mean() + self.norm(x[..., ::2, ::2]).mean() + self.other(x).mean()
 
     report = anchor(Two(), (9, 9), force=True).anchor_report  # a mean of zero mean drifts by rounding alone
+    assert {(e.name, e.why) for e in report if e.call == "group_norm"} == {
+        ("norm", "counting → anchored"),
+        ("norm", "counting → anchored; sees 5×5 samples in training"),
+        ("other", "counting → anchored"),
+    }
+
+
+def test_a_module_of_ours_on_two_grids_is_left_with_words():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.other = make_norm("layer", 3), nn.GroupNorm(1, 3)
+
+        def forward(self, x):
+            return self.norm(x).mean() + self.norm(x[..., ::2, ::2]).mean() + self.other(x).mean()
+
+    report = anchor(Two(), (9, 9), force=True).anchor_report
     assert "several grids in one run (5×5 and 9×9)" in report["norm"].why
     assert report["other"].action == "anchored"
 
@@ -77,7 +94,7 @@ def test_hooks_mode_dtype_and_parameters_are_kept():
     calls.clear()
     fixed(torch.randn(1, 1, 33, 33, dtype=torch.float64))
     assert calls == ["norm"]
-    assert [m.training for m in fixed] == [True, True, True, False, True]
+    assert [m.training for m in fixed.model] == [True, True, True, False, True]
     assert all(p.dtype == torch.float64 for p in fixed.parameters())
     assert all(torch.equal(p, q) for p, q in zip(model.parameters(), fixed.parameters(), strict=True))
     assert all(p is not q for p, q in zip(model.parameters(), fixed.parameters(), strict=True))
@@ -128,7 +145,7 @@ def test_users_modules():
         with pytest.raises(TypeError, match="returned 3"):
             anchor(model, (9, 9))
     finally:
-        RULES.pop(Energy)
+        REGISTERED.pop(Energy)
     with pytest.raises(TypeError, match="class of modules"):
         register_anchor(3, rule)
 

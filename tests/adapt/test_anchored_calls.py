@@ -1,4 +1,4 @@
-"""Sums in a model's own calls, under the training grid's measure: second order, and what the rules for modules give."""
+"""Sums in calls, under the training grid's measure: second order, and a module anchors as its functional form does."""
 
 import pytest
 import torch
@@ -6,35 +6,89 @@ from torch import nn
 from torch.nn import functional as F
 
 import quadnorm as qn
-from quadnorm.adapt import AnchoredCalls
 from quadnorm.operators import SpectralConv
 from tests.adapt.models import Attention, Calls, ClassicFNO, Spectral2d, field
+
+
+class Waves(nn.Module):
+    """The lowest waves of a field."""
+
+    def forward(self, x):
+        spectrum = torch.fft.rfft2(x)
+        low = torch.zeros_like(spectrum)
+        low[..., :3, :3] = spectrum[..., :3, :3]
+        return torch.fft.irfft2(low, s=x.shape[-2:])
+
+
+class Shares(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.softmax = nn.Softmax(-1)
+
+    def forward(self, x):
+        return self.softmax(x.flatten(2)).view_as(x)
+
+
+class Crop(nn.Module):
+    def forward(self, x):
+        return x[..., :-2, :-3]
 
 
 def gap(a, b):
     return ((a - b).norm() / b.norm()).item()
 
 
-@pytest.mark.parametrize(
-    ("module", "call"),
-    [
-        (nn.GroupNorm(2, 6), lambda x: F.group_norm(x, 2)),
-        (nn.InstanceNorm2d(6), lambda x: F.instance_norm(x)),
-        (nn.LayerNorm((6, 9, 9), elementwise_affine=False), lambda x: F.layer_norm(x, x.shape[1:])),
-        (nn.RMSNorm((9, 9), elementwise_affine=False), lambda x: F.rms_norm(x, x.shape[2:])),
-        (nn.AdaptiveAvgPool2d(1), lambda x: x.mean((2, 3), keepdim=True)),
-    ],
-)
-def test_rules_and_calls_agree(module, call):
+def _attended(x, *weights):
+    """``nn.MultiheadAttention`` with one head, written out."""
+    tokens = x.flatten(2).mT
+    in_w, in_b, out_w, out_b = weights
+    q, k, v = (tokens @ w.T + b for w, b in zip(in_w.chunk(3), in_b.chunk(3), strict=True))
+    return F.linear(F.scaled_dot_product_attention(q, k, v), out_w, out_b).mT.reshape(x.shape)
+
+
+class Attended(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.MultiheadAttention(6, 1, batch_first=True)
+
+    def forward(self, x):
+        tokens = x.flatten(2).mT
+        return self.layer(tokens, tokens, tokens)[0].mT.reshape(x.shape)
+
+
+ATTENDED = Attended()
+PAIRS = {
+    "group norm": (nn.GroupNorm(2, 6), lambda x: F.group_norm(x, 2)),
+    "instance norm": (nn.InstanceNorm2d(6), lambda x: F.instance_norm(x)),
+    "layer norm": (nn.LayerNorm((6, 9, 9), elementwise_affine=False), lambda x: F.layer_norm(x, x.shape[1:])),
+    "RMS norm": (nn.RMSNorm((9, 9), elementwise_affine=False), lambda x: F.rms_norm(x, x.shape[2:])),
+    "average pool": (nn.AdaptiveAvgPool2d(1), lambda x: x.mean((2, 3), keepdim=True)),
+    "maximum": (nn.AdaptiveMaxPool2d(1), lambda x: x.amax((2, 3), keepdim=True)),
+    "window": (nn.AvgPool2d(3, 1, 1), lambda x: F.avg_pool2d(x, 3, 1, 1)),
+    "softmax": (Shares(), lambda x: x.flatten(2).softmax(-1).view_as(x)),
+    "attention": (ATTENDED, lambda x: _attended(x, *ATTENDED.layer.parameters())),
+    "padded transform": (
+        nn.Sequential(nn.ZeroPad2d((0, 3, 0, 2)), Waves(), Crop()),
+        lambda x: Crop()(Waves()(F.pad(x, (0, 3, 0, 2)))),
+    ),
+    "padding of a kernel": (nn.Conv2d(6, 6, 3, padding=1, padding_mode="circular"), None),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_module_and_its_functional_form_anchor_alike(name):
     torch.manual_seed(0)
-    by_call = Calls(lambda x: x + call(x)).eval()
-    by_rule = nn.Sequential(by_call.lift, _Plus(module), nn.Tanh(), by_call.head)
+    module, call = PAIRS[name]
+    if call is None:
+        weight, bias = module.weight, module.bias
+        call = lambda x: F.conv2d(F.pad(x, (1, 1, 1, 1), mode="circular"), weight, bias)  # noqa: E731
+    by_call = Calls(lambda x: F.group_norm(x + call(x), 1)).eval()
+    by_module = nn.Sequential(by_call.lift, _Plus(module), nn.GroupNorm(1, 6, affine=False), nn.Tanh(), by_call.head)
     x = field(33, 17)
-    ours, rules = (qn.anchor(m, (9, 9), force=True) for m in (by_call, by_rule))
-    assert isinstance(ours, AnchoredCalls)
-    assert not isinstance(rules, AnchoredCalls)
+    ours, theirs = (qn.anchor(m.eval(), (9, 9), force=True) for m in (by_call, by_module))
     with torch.no_grad():
-        assert gap(ours(x), rules(x)) < 1e-5
+        assert gap(theirs(x), ours(x)) < 1e-6
+        assert torch.equal(ours(field(9, 9)), by_call(field(9, 9)))
 
 
 class _Plus(nn.Module):

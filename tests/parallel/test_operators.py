@@ -35,9 +35,11 @@ MODELS: dict[str, Any] = {
     "transolver anchored": lambda: qn.anchor(Transolver(heads=2, slices=3, norm="layer", **SMALL), 7),
     "fno extended": lambda: qn.extend(FNO(modes=2, norm="layer", **SMALL), 7, example=torch.randn(1, 1, 7, 7)),
     "torch norms": lambda: nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(2, 4), nn.InstanceNorm2d(4, affine=True)),
-    "torch norms anchored": lambda: qn.anchor(
-        nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(2, 4), nn.GELU(), nn.InstanceNorm2d(4), nn.Conv2d(4, 1, 1)), 7
-    ),
+    "torch norms with the training grid's measure": lambda: qn.convert(
+        nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(2, 4), nn.GELU(), nn.InstanceNorm2d(4), nn.Conv2d(4, 1, 1)),
+        "quad",
+        measure=qn.Anchored((7, 7)),
+    )[0],
 }
 
 

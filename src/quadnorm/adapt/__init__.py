@@ -13,24 +13,23 @@ In reading order:
 3. ``plan.py`` (with ``calls.py``, ``counts.py``): what is known of each call on any grid, from several watched runs.
 4. ``operations/``: the table of operations that mix samples, and what anchoring and extension make of each.
 5. ``follow.py``, ``steer.py``: runs on other grids in step with a plan.
-6. ``extend.py`` (``extended.py``, ``points.py``, ``shards.py``), ``anchor.py`` (``anchored.py``, ``anchoring/``,
+6. ``extending.py`` (``extended.py``, ``points.py``, ``shards.py``), ``anchoring.py`` (``anchored.py``, ``modules.py``,
    ``drift.py``), ``native.py``: the ways. ``transfer.py`` (``estimates.py``): how much of each.
 7. ``clouds/``: the ways for models on points. ``shifted.py``: models with stencils and patches on shifted grids.
 8. ``auditing/``: measures what each module and call does to a change of grid. ``converting/``: swaps norms.
 """
 
-from quadnorm.adapt.anchor import anchor
 from quadnorm.adapt.anchored import AnchoredCalls
-from quadnorm.adapt.anchoring.rules.registry import Place, register_anchor
-from quadnorm.adapt.anchoring.torch_modules import SpatialMean
+from quadnorm.adapt.anchoring import anchor
 from quadnorm.adapt.auditing.audit import audit
 from quadnorm.adapt.auditing.report import Audit
 from quadnorm.adapt.clouds.anchored import AnchoredPoints
 from quadnorm.adapt.clouds.extended import ExtendedPoints
 from quadnorm.adapt.clouds.native import AtNativePoints
 from quadnorm.adapt.converting.convert import Conversion, convert
-from quadnorm.adapt.extend import extend
 from quadnorm.adapt.extended import Extended
+from quadnorm.adapt.extending import extend
+from quadnorm.adapt.modules import Place, SpatialMean, register_anchor
 from quadnorm.adapt.native import AtNative, at_native
 from quadnorm.adapt.report import AnchorReport, Entry
 from quadnorm.adapt.shifted import ShiftedRuns, shifted_runs

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import nn
 
-from quadnorm.adapt.anchoring.running_grid import grid_argument
 from quadnorm.adapt.calls import CallPlan
 from quadnorm.adapt.follow import NativeConstants, run_under
 from quadnorm.adapt.layouts import grid_of_inputs, regridded
 from quadnorm.adapt.plan import input_kind, make_plan
-from quadnorm.adapt.steer import Summing
+from quadnorm.adapt.steer import SummedPadding, Summing
 from quadnorm.adapt.trees import mapped
 from quadnorm.adapt.watch import OutOfStepError, leaving_no_trace
 from quadnorm.measures.base import Shape
@@ -21,7 +21,8 @@ from quadnorm.measures.base import Shape
 class AnchoredCalls(nn.Module):
     """A model, run under :class:`Summing` on every grid but its training grid. Its state is the model's.
 
-    ``model`` is the copy that :func:`quadnorm.anchor` made; ``anchor_report`` says what was done.
+    ``model`` is the copy that :func:`quadnorm.anchor` made; ``anchor_report`` says what was done. Modules named in
+    ``opaque`` are run as they are; ``only`` names the modules whose sums are anchored (None: all).
     """
 
     anchor_report: Any = None
@@ -33,9 +34,10 @@ class AnchoredCalls(nn.Module):
         placements: tuple[str, ...],
         layout: str,
         opaque: frozenset[str] = frozenset(),
+        only: frozenset[str] | None = None,
     ) -> None:
         super().__init__()
-        self.model, self.opaque = model, opaque
+        self.model, self.opaque, self.only = model, opaque, only
         self.resolution, self.placements, self.layout = resolution, placements, layout
         self._plans: dict[Any, CallPlan] = {}
 
@@ -43,7 +45,6 @@ class AnchoredCalls(nn.Module):
     def forward(self, *args: Any, grid: Shape | None = None, **kwargs: Any) -> Any:
         """The model's arguments on any grid; ``grid`` is needed for tokens on two or more axes."""
         shape = grid_of_inputs(args, kwargs, len(self.resolution), self.layout, grid)
-        kwargs = {**kwargs, **grid_argument(self.model, shape)}
         if shape == self.resolution:
             return self.model(*args, **kwargs)
         try:
@@ -59,7 +60,7 @@ class AnchoredCalls(nn.Module):
             with leaving_no_trace(self.model, gradients=torch.is_grad_enabled()):
                 run_under(self.model, native, values, options, self.opaque)
             constants = native.constants
-        return run_under(self.model, Summing(plan, shape, constants), args, kwargs, self.opaque)
+        return run_under(self.model, Summing(plan, shape, constants, self.only), args, kwargs, self.opaque)
 
     def plan(self, args: Any, kwargs: Any, shape: Shape, again: bool = False) -> CallPlan:
         """The calls of the model; made once for each kind of input, or ``again``."""
@@ -70,13 +71,23 @@ class AnchoredCalls(nn.Module):
             def at(new: Shape) -> Any:
                 return self._at(new, given, shape)
 
-            self._plans[key] = make_plan(self.model, at, self.resolution, self.placements, self.opaque)
+            plan = make_plan(self.model, at, self.resolution, self.placements, self.opaque)
+            if plan.origins:
+                padding = SummedPadding(plan)
+                values, options = at(self.resolution)
+                with leaving_no_trace(self.model):
+                    run_under(self.model, padding, values, options, self.opaque)
+                plan = replace(plan, summed_padding=frozenset(padding.found))
+            self._plans[key] = plan
         return self._plans[key]
 
     def _at(self, new: Shape, arguments: Any, shape: Shape) -> Any:
         """The arguments, whose fields have the grid ``shape``, on the grid ``new``."""
-        values, options = regridded(arguments, shape, new, self.placements, self.layout, "cubic")
-        return values, {**options, **grid_argument(self.model, new)}
+        return regridded(arguments, shape, new, self.placements, self.layout, "cubic")
+
+    def share_plans(self, other: AnchoredCalls) -> None:
+        """Use the plans that another one of the same model has made."""
+        self._plans = other._plans
 
     def state_dict(self, *args: Any, **options: Any) -> Any:
         """The model's state."""

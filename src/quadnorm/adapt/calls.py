@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,6 +37,7 @@ class Call:
     kwargs: Any
     counts: Any = None  # which of the numbers in (args, kwargs) move with the grid
     operation: Operation | None = None  # its entry in the table of operations
+    shifts_back: bool = False  # whether it returns a spectrum from its centred order, by fftshift
     hidden_axes: frozenset[int] = frozenset()  # of the grid, by a ``vmap`` around it: it acts on single samples of them
 
     @property
@@ -72,11 +73,18 @@ class CallPlan:
     origins: dict[tuple[int, int], int] = field(default_factory=dict)  # see plan.py
     jumps: bool = False  # whether a constant field, such as a coordinate, jumps where a periodic axis closes
     learned: bool = False  # whether a foreign field is computed from parameters that are trained
+    summed_padding: frozenset[tuple[int, int]] = frozenset()  # (axis, samples padded to it) that sums see
     unseen: tuple[str, ...] = ()  # modules with a foreign field from the input, computed out of sight, as by NumPy
 
     def nodes(self, shape: Shape, dilates: bool = False) -> Nodes:
         """The training grid and the grid ``shape``."""
         return Nodes(self.native, shape, self.placements, self.origins, dilates=dilates)
+
+    def counted_nodes(self, shape: Shape) -> CountedNodes:
+        """The same, with the training grid's measure on it."""
+        return CountedNodes(
+            self.native, shape, self.placements, self.origins, open_ends=self.jumps, summed=self.summed_padding
+        )
 
 
 @dataclass
@@ -151,13 +159,26 @@ class WeightedStep(Step):
         forms = self.forms(t)
         total = torch.ones((), device=t.device, dtype=torch.float64 if t.dtype == torch.float64 else torch.float32)
         for d in dims:
+            w = None
             if forms[d].on_grid and t.shape[d] == self.nodes.size(forms[d]):
                 w = self.nodes.counts(forms[d], t)
-                if w is not None:
-                    total = total * w.reshape([-1 if k == d else 1 for k in range(t.ndim)])
+            elif self._on_own_grid(t, d):
+                w = self.nodes.own_counts(forms[d].axes[0], self.training_shape(t)[d], t.shape[d], t)
+            if w is not None:
+                total = total * w.reshape([-1 if k == d else 1 for k in range(t.ndim)])
         return total
+
+    def _on_own_grid(self, t: Tensor, d: int) -> bool:
+        """Whether a dimension runs over a grid of its own, such as every second sample, placed as the axis is."""
+        form = self.forms(t)[d]
+        return form.moves and not form.exact and len(form.axes) == 1 and not t.is_complex()
 
     def native_count(self, t: Tensor, dims: Any) -> int:
         """Elements of t along ``dims`` on the training grid."""
-        forms = self.forms(t)
-        return int(np.prod([f.size(self.nodes.native) if f.on_grid else t.shape[d] for d in dims for f in [forms[d]]]))
+        forms, shape = self.forms(t), self.training_shape(t)
+        return prod(shape[d] if forms[d].moves else t.shape[d] for d in dims)
+
+    def training_shape(self, t: Tensor) -> Shape:
+        """The shape of an argument on the training grid, with the batch that the model was looked at with."""
+        slot = next(k for k, other in enumerate(tensors((self.args, self.kwargs))) if other is t)
+        return self.call.argument_shapes[slot]

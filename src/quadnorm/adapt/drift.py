@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from quadnorm.adapt.anchoring.running_grid import grid_argument
 from quadnorm.adapt.extended import Extended
+from quadnorm.adapt.forms import refinements
 from quadnorm.adapt.models import trial_copy
 from quadnorm.adapt.nodes import at_training_nodes, relative_gap
 from quadnorm.adapt.probes import Probe
@@ -51,16 +51,21 @@ class Drifts:
         return f"drift from {grids} on a smooth input: {values}{why}; take {self.take}"
 
 
-def failure_on_finer_grid(model: nn.Module, probe: Probe) -> str | None:
-    """Why a model does not run on a finer grid; None if it does."""
-    shape = probe.finer
-    args, kwargs = probe.smooth(shape)
-    try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            trial_copy(model)(*args, **kwargs, **probe.grid_option(shape))
-    except Exception as error:  # whatever the model's own code makes of it
-        return first_line(error)
-    return None
+def failure_on_finer_grids(model: nn.Module, probe: Probe) -> str | None:
+    """Why a model does not run on any finer grid; None if it does on one. Some take sizes of one kind only."""
+    sizes = [refinements(p, n) for n, p in zip(probe.resolution, probe.placements, strict=True)]
+    first = ""
+    for shape in zip(*sizes, strict=True):
+        args, kwargs = probe.smooth(shape)
+        options = probe.grid_option(shape) if hasattr(model, "layout") else {}
+        try:
+            with torch.no_grad(), torch.random.fork_rng(devices=[]):
+                trial_copy(model)(*args, **kwargs, **options)
+        except Exception as error:  # whatever the model's own code makes of it
+            first = first or first_line(error)
+            continue
+        return None
+    return first
 
 
 def measure_drifts(model: nn.Module, anchored: nn.Module | None, probe: Probe) -> Drifts:
@@ -87,7 +92,7 @@ def measure_drifts(model: nn.Module, anchored: nn.Module | None, probe: Probe) -
         ways = {"as it is": gap(trial)}
         if anchored is not None:
             fixed = trial_copy(anchored)
-            ways["anchor"] = gap(fixed, **(options if hasattr(fixed, "layout") else grid_argument(fixed, shape)))
+            ways["anchor"] = gap(fixed, **(options if hasattr(fixed, "layout") else {}))
         extension = gap(extended, **options)
     refused = "" if extension < 1e-4 else "it could not follow what the model does with its samples"
     if not refused:

@@ -41,6 +41,10 @@ class Form:
         """Whether the axis runs over samples at the grid's own spacing."""
         return self.exact and bool(self.axes)
 
+    def padding(self) -> list[tuple[int, int]]:
+        """(axis, samples padded to it on the training grid), where there are any."""
+        return [(k, e) for k, e in zip(self.axes, self.extra, strict=True) if e > 0] if self.exact else []
+
     def sizes(self, grid: Shape) -> Shape:
         """Samples along each of ``axes`` on a grid with the training grid's number of padded ones."""
         return tuple(grid[k] + e for k, e in zip(self.axes, self.extra, strict=True))

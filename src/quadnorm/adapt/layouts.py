@@ -208,16 +208,18 @@ def grid_of_inputs(args: Any, kwargs: Any, d: int, layout: str, grid: Shape | No
             if grid is not None and shape != grid:
                 raise ValueError(f"the input has the grid {shape}, but grid={grid} was given")
             return shape
-    rows = [x for x, each in tried for p in each if p.in_a_row and p.is_field and x.ndim == len(p.axes)]
+    rows = [
+        x.shape[next(k for k, axis in enumerate(p.axes) if len(axis) > 1)]
+        for x, each in tried
+        for p in each
+        if p.in_a_row and p.is_field and x.ndim == len(p.axes)
+    ]
     if rows and grid is None:
-        n = rows[0].shape[1] if rows[0].ndim > 1 else len(rows[0])
-        raise ValueError(f"{n} samples in a row do not say which grid they make; pass grid=(n, m)")
+        raise ValueError(f"{rows[0]} samples in a row do not say which grid they make; pass grid=(n, m)")
     if rows and grid is not None:
         if any(p.opened(x, grid) is not None for x, each in tried for p in each):
             return grid
-        raise ValueError(
-            f"grid={grid} has {prod(grid)} samples, but the input has {rows[0].shape[1]}, shape {tuple(rows[0].shape)}"
-        )
+        raise ValueError(f"grid={grid} has {prod(grid)} samples, but the input has {rows[0]}")
     shapes = ", ".join(str(tuple(t.shape)) for t in given) or "no tensor"
     raise ValueError(
         f"expected an input {layout_text(layout, d)} with {d} spatial axes, got {shapes}; layout= says where the "
@@ -236,7 +238,7 @@ def map_fields(
 
     def change_field(x: Tensor) -> Tensor:
         each = next(patterns)
-        rows = next((p for p in each if p.in_a_row and p.is_field), None)
+        rows = next((p for p in each if p.is_field and (p.in_a_row or len(grid) == 1)), None)
         if rows is not None and not x.is_floating_point() and x.shape == (prod(grid), prod(grid)):
             pairs = Pattern((rows.space, ("other",)), rows.space)  # a mask of pairs of samples
             for _ in range(2):

@@ -246,6 +246,7 @@ class CountedNodes(Nodes):
     """
 
     open_ends: bool = False
+    summed: frozenset[tuple[int, int]] = frozenset()  # (axis, samples padded to it) that sums see
 
     def padded(self, k: int, extra: int) -> PaddedAxis:
         """A grid axis with ``extra`` samples padded to it on the training grid."""
@@ -254,27 +255,40 @@ class CountedNodes(Nodes):
 
     def extra(self, k: int, extra: int) -> int:
         """Samples of padding on the new grid for ``extra`` of them on the training grid."""
+        if (k, extra) in self.origins and (k, extra) not in self.summed:
+            return extra  # of a kernel
         return sum(self.padded(k, extra).padding(self.shape[k]))
 
     def origin(self, k: int, extra: int) -> int:
         """How many of them come before the grid."""
+        if (k, extra) in self.origins and (k, extra) not in self.summed:
+            return self.origins[k, extra]
         return self.padded(k, extra).padding(self.shape[k])[0]
+
+    def own_counts(self, k: int, n0: int, n: int, like: Tensor) -> Tensor | None:
+        """(n,): the same for a grid of its own, which has n0 samples in training, placed as those of axis k are."""
+        w = n0 * Anchored((n0,), (self._placement(k),)).weights(n)
+        return None if bool((w == 1).all()) else w.to(like.device, _count_dtype(like))
+
+    def _placement(self, k: int) -> str:
+        return OPEN.get(self.placements[k], self.placements[k]) if self.open_ends else self.placements[k]
 
     def counts(self, form: Form, like: Tensor) -> Tensor | None:
         """(size,): how many training samples each new sample stands for; None where each stands for itself."""
         axes = []
         for k, e, n in zip(form.axes, form.extra, self.lengths(form), strict=True):
-            n0, placement = self.native[k], self.placements[k]
+            n0 = self.native[k]
             if e > 0:
                 axes.append((n0 + e) * self.padded(k, e).weights(n))
                 continue
-            if self.open_ends:
-                placement = OPEN.get(placement, placement)
-            axes.append((n0 + e) * Anchored((n0 + e,), (placement,)).weights(n))
+            axes.append((n0 + e) * Anchored((n0 + e,), (self._placement(k),)).weights(n))
         if all(bool((w == 1).all()) for w in axes):
             return None
         w = axes[0]
         for more in axes[1:]:
             w = (w[:, None] * more).flatten()
-        dtype = torch.float64 if like.dtype in (torch.float64, torch.complex128) else torch.float32
-        return w.repeat(form.fold).to(like.device, dtype)
+        return w.repeat(form.fold).to(like.device, _count_dtype(like))
+
+
+def _count_dtype(like: Tensor) -> torch.dtype:
+    return torch.float64 if like.dtype in (torch.float64, torch.complex128) else torch.float32

@@ -16,6 +16,7 @@ from quadnorm.adapt.forms import Forms, GridRuns, check_axes, moving, run_on_gri
 from quadnorm.adapt.functions import ARITHMETIC
 from quadnorm.adapt.nodes import Nodes
 from quadnorm.adapt.operations import TABLE
+from quadnorm.adapt.operations.fourier import with_shifts_back
 from quadnorm.adapt.trees import Arguments, tensors
 from quadnorm.adapt.watch import CannotFollowError, WatchedCall, WatchedRun
 from quadnorm.measures.base import Shape
@@ -148,6 +149,7 @@ def make_plan(
     )
     if any(count.powers is None for call in calls for count in each_count(call.counts)):
         calls = _without_numbers_from_data(calls, runs.base, model, at(native), opaque)
+    calls = with_shifts_back(calls)
     outputs = runs.output_forms()
     check_axes(runs, outputs)
     return CallPlan(

@@ -146,7 +146,7 @@ def _guessed(
     model: nn.Module, resolution: Shape, layout: str | None, works: Callable[[Arguments], Any]
 ) -> tuple[Arguments, str]:
     """Random numbers that the model accepts, and their layout."""
-    error: Exception | None = None
+    failures: list[str] = []
     for guess, guessed_layout in guess_examples(model, resolution):
         x, own_layout = guess, guessed_layout
         if layout not in (None, "first", "last"):
@@ -158,13 +158,13 @@ def _guessed(
         try:
             works(((x,), {}))
         except Exception as failed:  # a guess may fail in any way
-            error = failed
+            failures.append(f"\n  {tuple(x.shape)}: {(str(failed).splitlines() or [repr(failed)])[0]}")
             continue
         return ((x,), {}), own_layout
-    why = f" (random numbers were tried: {str(error).splitlines()[0]})" if error is not None and str(error) else ""
     raise ValueError(
-        f"the model must be seen at work, and no input could be guessed{why}; pass example=, an input at "
+        "the model needs a sample input, and none could be guessed; pass example=, an input at "
         f"{size_text(resolution)}: a tensor, a tuple of arguments or a dict of keyword arguments"
+        + (". Tried random numbers:" + "".join(failures[:4]) if failures else "")
     )
 
 

@@ -20,15 +20,20 @@ class Reason(Enum):
     PICKED = "picks from the samples: no sum, no measure to set"
     SHARED = "divides samples by their total, each counted the same"
     NORMED = "a norm that counts samples"
+    BATCH = "averages over the batch and counts samples; statistics of a batch are not those of a grid"
+    BATCH_TRAINING = (
+        "in train mode its statistics count samples; in eval mode it uses running ones, which are no spatial sum"
+    )
     FOURIER = "a Fourier transform of samples: its period moves with the resolution"
     SUMMED = "a product that sums over samples, each counted the same"
     ATTENDED = "softmax attention over samples, each counted the same"
-    KERNELS = "a kernel of a fixed number of samples"
-    POOLS = "pools a fixed number of samples"
+    KERNELS = "a kernel of {size} samples: its width in space shrinks with the spacing"
+    POOLS = "pools a fixed number of samples: its width in space shrinks with the spacing"
+    BINS = "bins of whole samples, whose edges move with the resolution"
     RESAMPLED = "resamples by a factor or to a number of samples"
     SHIFTED = "differences or shifts by a number of samples"
     ORDERED = "accumulates or orders along the samples"
-    PATCHES = "patches of a fixed number of samples"
+    PATCHES = "patches of {size} samples, whatever their size in space"
     INDEXED = "reads or writes samples by their index"
     PADDED = "padding by a number of samples"
     DERIVED = "a derivative by the samples of what was summed over them"
@@ -57,6 +62,9 @@ class Reason(Enum):
     PADDING = "padding by samples → by the same length in space"
     CUT = "cuts the padding off where it ends in space"
     DERIVATIVE = "derivative per training sample"
+    SHIFT = "shifts the spectrum back as on the training grid: twice fftshift moves waves by one where n is odd"
+
+    COORDINATES = "a field that is another function on every grid, such as coordinates j/n → the training grid's"
 
     INTEGRAL = "on cell-centred and periodic axes counting is already the integral"
     TRAPEZOID = "a trapezoidal sum from end to end: an integral already, to O(h²)"
@@ -64,12 +72,16 @@ class Reason(Enum):
     OUT_OF_SIGHT = "computed from the input outside of PyTorch's calls, as by NumPy"
     NATIVE_VALUE = "taken on the training grid"
     OPAQUE = "an autograd function, or a reentrant checkpoint: sums inside it cannot be seen and stay as trained"
-    UNUSED_PADDING = "padding by samples, which no sum that can be anchored sees"
+    UNUSED_PADDING = "pads a fixed number of samples, which no sum that can be anchored sees"
+    RUNNING = "running statistics in eval mode are no spatial sum; in train mode they would count samples"
+    SAME_TOKENS = "attends to tokens of which there are as many on every grid: no sum over samples"
+    PARAMETERS = "γ and β are values at training samples, interpolated to other grids"
+    FIELD_RESAMPLED = "values on the training grid, shape {size}: the model takes them to other grids itself"
+    FIELD_INTERPOLATED = "values on the training grid, shape {size}: interpolated to other grids by splines"
 
-    @property
-    def short(self) -> str:
-        """Its words up to the first colon."""
-        return self.value.partition(":")[0]
+    def text(self, size: str = "a fixed number of") -> str:
+        """Its words, with a size where they name one."""
+        return self.value.format(size=size)
 
 
 def with_times(why: str, times: int) -> str:
@@ -79,12 +91,16 @@ def with_times(why: str, times: int) -> str:
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a report: a module (or a call inside one), what happened to it, and why."""
+    """One line of a report: a module (or a call inside one), what happened to it, and why.
+
+    ``call`` is the function, where a line is about the calls of one.
+    """
 
     name: str
     kind: str
     action: str
     why: str
+    call: str = ""
 
     def as_row(self) -> dict[str, str]:
         """As plain values."""
@@ -103,9 +119,9 @@ class AnchorReport:
     entries: list[Entry] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def add(self, name: str, kind: str, action: str, why: str) -> None:
+    def add(self, name: str, kind: str, action: str, why: str, call: str = "") -> None:
         """Append a line."""
-        self.entries.append(Entry(name, kind, action, why))
+        self.entries.append(Entry(name, kind, action, why, call))
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries)

@@ -163,18 +163,44 @@ def _is_complex(step: WeightedStep) -> bool:
     return any(t.is_complex() for t in tensors((step.args, step.kwargs)))
 
 
+class SummedPadding(Observed):
+    """A run on the training grid that finds the padding which sums see: (axis, samples padded to it)."""
+
+    def __init__(self, plan: CallPlan) -> None:
+        super().__init__(plan, plan.nodes(plan.native))
+        self.found: set[tuple[int, int]] = set()
+
+    def observe(self, call: Call, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        step = WeightedStep(call, func, args, kwargs, self.plan.counted_nodes(self.plan.native))
+        if anchoring(step) is not None:
+            self._note(call)
+
+    def on_module(self, name: str, given: Any, output: Any) -> None:
+        self._note(self.next_call("module"))
+
+    def _note(self, call: Call) -> None:
+        for forms in call.argument_forms:
+            self.found |= {pad for form in forms for pad in form.padding() if pad in self.plan.origins}
+
+
 class Summing(Steered):
     """The run on a new grid: every sum that can be anchored is taken under the training grid's measure.
 
     ``constants``: for each call its constant fields that differ from grid to grid, by their slot, as they are in the
-    native run on the same input; None: as the plan has them.
+    native run on the same input; None: as the plan has them. ``only``: the modules whose sums are anchored; None: all.
     """
 
     nodes: CountedNodes
 
-    def __init__(self, plan: CallPlan, shape: Shape, constants: list[dict[int, Tensor]] | None = None) -> None:
-        super().__init__(plan, CountedNodes(plan.native, shape, plan.placements, plan.origins, open_ends=plan.jumps))
-        self.constants = constants
+    def __init__(
+        self,
+        plan: CallPlan,
+        shape: Shape,
+        constants: list[dict[int, Tensor]] | None = None,
+        only: frozenset[str] | None = None,
+    ) -> None:
+        super().__init__(plan, plan.counted_nodes(shape))
+        self.constants, self.only = constants, only
         self.spaced = SpacedTensors()
 
     def steer(self, call: Call, func: Any, args: Any, kwargs: Any) -> Any:
@@ -185,7 +211,8 @@ class Summing(Steered):
         native = self._native_fields(call, tensors((args, kwargs)), spaced)
         if native:
             step = with_native_fields(step, native)
-        operation = anchoring(step)
+        anchored = self.only is None or call.module in self.only or call.name in ("pad", "getitem")
+        operation = anchoring(step) if anchored else None
         result = run_fitted(step) if operation is None else operation.anchor(step)
         self.spaced.note(step, result, summed=operation is not None)
         return result

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
-from quadnorm.adapt.anchor import anchor
-from quadnorm.adapt.anchoring.running_grid import grid_argument
+from quadnorm.adapt.anchoring import anchor
 from quadnorm.adapt.estimates import (
     NEWS,
     FieldShares,
@@ -26,7 +25,7 @@ from quadnorm.adapt.estimates import (
     shares_of,
     variance_of,
 )
-from quadnorm.adapt.extend import extend
+from quadnorm.adapt.extending import extend
 from quadnorm.adapt.layouts import Dims, map_fields, needs_grid
 from quadnorm.adapt.models import guess_dimension, model_grid
 from quadnorm.adapt.native import AtNative
@@ -391,9 +390,8 @@ class Transferred(AtNative):
     def _effects(self, arguments: Arguments, given: Arguments, shape: Shape) -> list[Tensor]:
         """What the new input's detail does at the training nodes: anchored with it minus anchored without it."""
         anchored = self._sources["anchored"]
-        options = grid_argument(anchored, shape)
-        if hasattr(anchored, "layout"):
-            options = {"grid": shape} if needs_grid(self._layout, len(shape)) else {}
+        by_calls = hasattr(anchored, "layout")
+        options = {"grid": shape} if by_calls and needs_grid(self._layout, len(shape)) else {}
         without = self._regridded(given, self.resolution, shape, self._back)
         a, b = (self._outputs_in(anchored(*z[0], **z[1], **options), shape) for z in (arguments, without))
         return [carry(p - q, self.resolution, self.placements, "cubic") for p, q in zip(a, b, strict=True)]

@@ -65,6 +65,6 @@ def test_recurrent_layers(cell, sequence):
     torch.manual_seed(0)
     (_, _, extended), (fixed, everywhere) = gaps(Recurrent(), 17, 1)
     assert extended < 1e-5
-    left = [e.kind for e in fixed.anchor_report.left if e.kind in ("call gru", "call lstm")]
+    left = [e.call for e in fixed.anchor_report.left if e.call in ("gru", "lstm")]
     carried = [e.kind for e in everywhere.extend_report if e.action == "carried" and e.kind != "call getitem"]
     assert len(left) == len(carried) == (1 if sequence else 0)

@@ -39,7 +39,7 @@ def test_one_axis_read_for_both():
     Spectral = Spectral2d(6, 4)
     with pytest.raises(CannotFollowError, match="reads the length of one axis for another"):
         qn.extend(Calls(padded), 17)
-    with pytest.raises(ValueError, match=r"could not be followed: .* reads the length of one axis for another"):
+    with pytest.raises(CannotFollowError, match="reads the length of one axis for another"):
         qn.anchor(Calls(padded), 17)
 
 
@@ -81,7 +81,7 @@ def test_attention_along_one_axis_and_to_latent_tokens():
     (raw, anchored, extended), (fixed, _) = gaps(Axial())
     assert anchored < 0.3 * raw
     assert extended < 1e-5
-    assert [(e.name, e.action) for e in fixed.anchor_report] == [("read", "unchanged"), ("rows", "anchored")]
+    assert [(e.name, e.action) for e in fixed.anchor_report] == [("rows", "anchored"), ("read", "unchanged")]
 
 
 def test_a_trapezoidal_sum_is_an_integral_already():

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from quadnorm.adapt.anchor import anchor_calls
-from quadnorm.adapt.anchoring.by_modules import anchor_modules
+from quadnorm.adapt.anchoring import anchored_model
 from quadnorm.adapt.auditing.commute import Gaps, Restriction, module_gaps, module_outputs
 from quadnorm.adapt.auditing.data import AuditData, MakeInput, Resolution, read_data
 from quadnorm.adapt.auditing.experiments import (
@@ -25,9 +24,9 @@ from quadnorm.adapt.auditing.layout import ChannelsFirst, under_own_names
 from quadnorm.adapt.auditing.report import Audit
 from quadnorm.adapt.auditing.rows import AuditRow, add_call_rows, module_rows
 from quadnorm.adapt.auditing.traits import between, traits
-from quadnorm.adapt.extend import gap_at_training_nodes
 from quadnorm.adapt.extended import Extended
-from quadnorm.adapt.models import check_module, model_grid, own_placement, trial_copy
+from quadnorm.adapt.extending import gap_at_training_nodes
+from quadnorm.adapt.models import check_module, deep_copy, model_grid, own_placement, trial_copy
 from quadnorm.adapt.placement import decided_placement, placement_of_data
 from quadnorm.adapt.probes import Probe
 from quadnorm.adapt.report import AnchorReport
@@ -102,7 +101,7 @@ def audit(
     smooth, detail = between(fine, tuple(coarse.shape[2:]), names)
     smoothed = None if ways.anchored is None else totals(ways.anchored, [coarse, smooth], names)[1]
     if anchored is not None and interventions:
-        intervene(rows, model, report, sizes, names, data.native, data.other)
+        intervene(rows, model, anchored, report, _probe(data.native, sizes, names), data.other)
     if data.channels_last:
         rows, report = under_own_names(rows, report)
     return Audit(
@@ -142,8 +141,12 @@ def _try_anchor(
     model: nn.Module, sizes: Shape, names: tuple[str, ...], x: Tensor
 ) -> tuple[nn.Module | None, AnchorReport]:
     """The anchored model, None if nothing in it can be anchored, and the report."""
-    anchored, report, _ = anchor_modules(model, sizes, names, x, share=True)
-    anchored = anchor_calls(anchored, _probe(x, sizes, names), report)
+    report = AnchorReport("")
+    try:
+        anchored = anchored_model(deep_copy(model, share=True), _probe(x, sizes, names), report)
+    except CannotFollowError as error:
+        report.add("", "calls", "left", str(error).partition(";")[0])
+        return None, report
     return (anchored if report.changed else None), report
 
 

@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.anchoring.by_modules import anchored_parts
+from quadnorm.adapt.anchoring import anchored_parts
 from quadnorm.adapt.auditing.commute import Restriction, module_gaps, relative
 from quadnorm.adapt.auditing.data import Resolution
 from quadnorm.adapt.auditing.rows import AuditRow, extending_evaluates
 from quadnorm.adapt.extended import Extended
-from quadnorm.adapt.models import trial_copy
 from quadnorm.adapt.native import AtNative
+from quadnorm.adapt.probes import Probe
 from quadnorm.adapt.report import AnchorReport, size_text
 from quadnorm.adapt.transfer import transfer
 from quadnorm.adapt.trees import tensors
@@ -113,25 +113,20 @@ def discrepancies(ways: Ways, inputs: Sequence[Tensor], rows: Sequence[AuditRow]
 
 
 def intervene(
-    rows: list[AuditRow],
-    model: nn.Module,
-    report: AnchorReport,
-    sizes: Shape,
-    names: tuple[str, ...],
-    x0: Tensor,
-    x: Tensor,
+    rows: list[AuditRow], model: nn.Module, anchored: nn.Module, report: AnchorReport, probe: Probe, x: Tensor
 ) -> None:
     """Fill in ``alone`` and ``fixed`` of every row that can be anchored."""
-    units = {e.name for e in report.changed if not e.kind.startswith("call ")}
+    summing = {e.name for e in report.changed if e.call not in ("pad", "getitem") and e.kind != "constant"}
+    x0 = tensors(probe.arguments)[0]
 
     def with_anchored(only: set[str]) -> float:
-        partly_anchored = trial_copy(anchored_parts(model, sizes, names, x0, only))
+        partly_anchored = anchored_parts(model, probe, only, anchored).eval()
         with torch.no_grad():
-            return discrepancy(partly_anchored(x), partly_anchored(x0), names)
+            return discrepancy(partly_anchored(x), partly_anchored(x0), probe.placements)
 
     for row in rows:
-        if row.name in units:
-            row.alone = with_anchored(units - {row.name})
+        if row.action == "anchored" and row.name in summing:
+            row.alone = with_anchored(summing - {row.name})
             row.fixed = with_anchored({row.name})
 
 

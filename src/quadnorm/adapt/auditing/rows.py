@@ -34,7 +34,7 @@ class AuditRow:
     def cause(self) -> str:
         """What makes the module depend on the resolution, as far as its type tells."""
         if self.action == "left" or self.kind.startswith("call "):
-            return self.why
+            return self.why.partition(";")[0]
         if self.action == "unchanged":
             return f"{self.why.partition(';')[0]}: what is left is its own error" if self.introduced else ""
         if self.action != "anchored":
@@ -77,7 +77,7 @@ def module_rows(
     report: AnchorReport,
 ) -> list[AuditRow]:
     """A row for each module that was measured or that the report names."""
-    entries = {e.name: e for e in report if not _is_part(e)}
+    entries = {e.name: e for e in report if _is_about_module(e)}
     rows = []
     for name, module in model.named_modules():
         if name not in introduced and name not in entries:
@@ -99,21 +99,21 @@ def module_rows(
     return rows
 
 
-def _is_part(entry: Entry) -> bool:
-    """Whether a line is about something inside a module, and not about the module."""
-    return entry.kind == "value" or entry.kind.startswith("call ")
+def _is_about_module(entry: Entry) -> bool:
+    """Whether a line is about a module as such: not about a value, a field or a call of a module's own code."""
+    return entry.kind not in ("value", "field", "constant", "calls") and not entry.kind.startswith("call ")
 
 
 def add_call_rows(rows: list[AuditRow], extended: Extended, report: AnchorReport, x: Tensor) -> None:
     """A row for each function that mixes samples outside of modules that have a row as such."""
-    known = frozenset(e.name for e in report if not _is_part(e))
-    calls = {(e.name, e.kind): e for e in report if e.kind.startswith("call ")}
+    known = frozenset(e.name for e in report if _is_about_module(e))
+    calls = {(e.name, e.call): e for e in report if e.call}
     for (module, name), gap in call_gaps(extended.model, extended.plan((x,), {}), x).items():
         if module in known:
             _measured_by_call(rows, module, gap)
             continue
-        entry = calls.get((module, f"call {name}"))
-        reason = TABLE[name].reason.value if name in TABLE else entry.why if entry else ""
+        entry = calls.get((module, name))
+        reason = TABLE[name].reason.text() if name in TABLE else entry.why if entry else ""
         action = entry.action if entry else "left"
         rows.append(AuditRow(name=module, kind=f"call {name}", introduced=gap, action=action, why=reason))
         for row in rows:

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from quadnorm.adapt.anchoring.rules.registry import Outcome
 from quadnorm.adapt.converting.norms import describe_norm, groups_of
 from quadnorm.adapt.models import check_module, deep_copy, paths_of_modules, replace_module, shared_text, take_hooks
+from quadnorm.adapt.modules import Outcome
 from quadnorm.adapt.report import AnchorReport
 from quadnorm.measures import Measure
 from quadnorm.norms import make_norm

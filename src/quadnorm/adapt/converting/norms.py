@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from quadnorm.adapt.anchoring.rules.registry import Outcome, left
+from quadnorm.adapt.modules import Outcome, left
 from quadnorm.norms import NoNorm
 from quadnorm.norms.baselines.uniform import CountingNorm, TokenNorm
 from quadnorm.norms.quad import QuadNorm
@@ -65,8 +65,7 @@ def _by_class(module: nn.Module, grid: Sequence[int] | None, around: int | None)
     if type(m).__name__ == "InstanceNorm" and type(m).__module__.startswith("neuralop."):
         if around is None or m.kwargs.get("weight") is not None:
             return left(
-                "does not say how many channels it has; "
-                "make the model with quadnorm.adapt.anchoring.neuralop.use_quadnorm()"
+                "does not say how many channels it has; make the model with quadnorm.adapt.neuralop.use_quadnorm()"
             )
         return SwappableNorm(around, "first")
     return left("a norm that this does not know") if _named_norm(m) else None

@@ -52,6 +52,9 @@ class Attention(Operation):
         key = step.arguments["key"]
         return step.forms(key)[self.samples(key)].on_grid
 
+    def harmless(self, step: Step) -> Reason | None:
+        return None if self.mixes(step) else Reason.SAME_TOKENS
+
     def logits(self, step: WeightedStep) -> Tensor:
         """log(count) of each key, (N,), to be added to its logits."""
         key = step.arguments["key"]

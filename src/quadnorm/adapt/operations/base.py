@@ -60,6 +60,14 @@ class Operation:
         """The result under the training grid's measure."""
         raise NotImplementedError
 
+    def cause(self, step: Step) -> str:
+        """Why this call depends on the grid, in words."""
+        return self.reason.text()
+
+    def harmless(self, step: Step) -> Reason | None:
+        """Why a call that looks as if it summed over samples needs nothing; None for others."""
+        return None
+
     def only_pairs(self, step: Step) -> bool:
         """Whether a call pairs samples without a sum over them yet, such as scores of queries against keys."""
         return False

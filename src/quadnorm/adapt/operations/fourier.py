@@ -7,6 +7,7 @@ training grid as sums under its measure, with its period.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod, sqrt
 from typing import Any
 
@@ -17,7 +18,7 @@ from torch.nn.functional import pad
 
 from quadnorm._precision import full_precision
 from quadnorm._tensors import is_plain
-from quadnorm.adapt.calls import Step, WeightedStep
+from quadnorm.adapt.calls import Call, Step, WeightedStep
 from quadnorm.adapt.forms import Form
 from quadnorm.adapt.nodes import positions
 from quadnorm.adapt.operations.base import Operation, register
@@ -184,6 +185,46 @@ class InverseTransform(Transform):
         for at, d in enumerate(dims):
             Y = _low_waves(Y, d, shape[d], self.is_half(at, dims))
         return Y
+
+
+class Shift(Operation):
+    """``fftshift`` that puts a centred spectrum back in order, where ``ifftshift`` would be right.
+
+    On odd n twice fftshift moves every wave by one; a network has learned what its training grid's n makes of it.
+    """
+
+    parameters: tuple[str, ...] = ("input", "dim")
+    reason = Reason.FOURIER
+    anchored = Reason.SHIFT
+
+    def mixes(self, step: Step) -> bool:
+        return False
+
+    def sums(self, step: WeightedStep) -> bool:
+        return step.call.shifts_back and step.arguments["input"].is_complex()
+
+    def anchor(self, step: WeightedStep) -> Tensor:
+        X, dim = step.arguments["input"], step.arguments.get("dim")
+        dims = range(X.ndim) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
+        shifts = [-(X.shape[d] // 2) - step.call.argument_shapes[0][d] % 2 for d in dims]
+        return torch.roll(X, shifts, tuple(dims))
+
+
+register("fftshift", Shift())
+
+
+def with_shifts_back(calls: tuple[Call, ...]) -> tuple[Call, ...]:
+    """The calls, with those ``fftshift`` marked that come last before an inverse transform, after another shift."""
+    marked = list(calls)
+    spectrum: list[int] = []  # the transforms and shifts since the last inverse transform
+    for at, call in enumerate(calls):
+        if isinstance(call.operation, InverseTransform):
+            if len(spectrum) > 1 and calls[spectrum[-1]].name == "fftshift" and calls[spectrum[-2]].name == "fftshift":
+                marked[spectrum[-1]] = replace(calls[spectrum[-1]], shifts_back=True)
+            spectrum = []
+        elif isinstance(call.operation, ForwardTransform) or call.name in ("fftshift", "ifftshift"):
+            spectrum.append(at)
+    return tuple(marked)
 
 
 # --- spectra of other lengths ----------------------------------------------------------------------------------------

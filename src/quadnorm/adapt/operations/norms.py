@@ -143,6 +143,9 @@ class InstanceNorm(ChannelNorm):
     def mixes(self, step: Step) -> bool:
         return bool(step.call.axes) and bool(step.arguments.get("use_input_stats", True))
 
+    def harmless(self, step: Step) -> Reason | None:
+        return None if self.mixes(step) else Reason.RUNNING
+
 
 class BatchNorm(InstanceNorm):
     """``F.batch_norm``: statistics of a batch are not those of a grid, and are not anchored."""
@@ -173,6 +176,10 @@ class BatchNorm(InstanceNorm):
 
     def mixes(self, step: Step) -> bool:
         return bool(step.call.axes) and bool(step.arguments.get("training", False))
+
+    def cause(self, step: Step) -> str:
+        tracked = step.arguments.get("running_mean") is not None
+        return (Reason.BATCH_TRAINING if tracked else Reason.BATCH).text()
 
 
 class TrailingNorm(Operation):

@@ -30,6 +30,12 @@ class Padding(Operation):
         return False
 
     def sums(self, step: WeightedStep) -> bool:
+        """Whether a sum sees the padded samples; those that only a kernel sees are as many on every grid."""
+        return self.pads_grid(step) and any(
+            pad in step.nodes.summed for before, after in dimensions(step) if before != after for pad in after.padding()
+        )
+
+    def pads_grid(self, step: Step) -> bool:
         """Whether samples are added around the grid; those that complete a stencil's inner samples are not padding."""
         padded = [before for before, after in dimensions(step) if before.on_grid and before != after]
         return bool(padded) and all(extra >= 0 for form in padded for extra in form.extra)

@@ -132,6 +132,15 @@ class Variance(Sum):
         return {"var": v, "std": v.sqrt(), "var_mean": (v, m), "std_mean": (v.sqrt(), m)}[step.call.name]
 
 
+class Trapezoid(Reduction):
+    """``torch.trapezoid``: from end to end of a domain an integral already, on other samples one that ends early."""
+
+    def harmless(self, step: Step) -> Reason | None:
+        placements = step.nodes.placements
+        from_end_to_end = all(placements[k] == "endpoint" for k in step.call.lost_axes)
+        return Reason.TRAPEZOID if step.call.lost_axes and from_end_to_end else None
+
+
 class AveragePool(Reduction):
     """``F.adaptive_avg_pool1d/2d/3d``: anchored if there is one bin; bins of whole samples have edges that move."""
 
@@ -140,6 +149,9 @@ class AveragePool(Reduction):
     def sums(self, step: WeightedStep) -> bool:
         size = step.arguments.get("output_size")
         return bool(step.call.axes) and all(s == 1 for s in (size if isinstance(size, (tuple, list)) else (size,)))
+
+    def cause(self, step: Step) -> str:
+        return Reason.BINS.text()
 
     def anchor(self, step: WeightedStep) -> Tensor:
         x, d = step.arguments["input"], int(step.call.name[-2])
@@ -253,7 +265,7 @@ register("logsumexp", LogSumExp())
 register("norm", VectorNorm())
 register("var std var_mean std_mean", Variance())
 register("prod cosine_similarity dist all any cdist", Reduction())
-register("trapezoid trapz", Reduction(Reason.INTEGRATED))
+register("trapezoid trapz", Trapezoid(Reason.INTEGRATED))
 register("amax amin aminmax max min median nanmedian quantile nanquantile mode", Reduction(Reason.PICKED))
 register("argmax argmin kthvalue", Reduction(Reason.PICKED))
 register(each_dimension("adaptive_avg_pool"), AveragePool())

@@ -13,7 +13,7 @@ from quadnorm.adapt.functions import index_items
 from quadnorm.adapt.operations.base import Carried, each_dimension, register
 from quadnorm.adapt.operations.dilation import dilated, stencil_of
 from quadnorm.adapt.operations.padding import dimensions
-from quadnorm.adapt.report import Reason
+from quadnorm.adapt.report import Reason, size_text
 from quadnorm.adapt.trees import tensors
 
 
@@ -34,6 +34,12 @@ class Convolution(Carried):
     def replay(self, step: Step) -> Any:
         result = dilated(step) if step.nodes.dilates else None
         return super().replay(step) if result is None else result
+
+    def cause(self, step: Step) -> str:
+        kernel, stride = tuple(step.arguments["weight"].shape[2:]), step.arguments.get("stride", 1)
+        strides = tuple(stride) if isinstance(stride, (tuple, list)) else (stride,) * len(kernel)
+        patches = kernel == strides and any(k > 1 for k in kernel)
+        return (Reason.PATCHES if patches else Reason.KERNELS).text(size_text(kernel))
 
 
 class Along(Carried):
@@ -176,7 +182,12 @@ class Index(Slice):
             if _shortened(before, after)
             for pair in zip(before.extra, after.extra, strict=True)
         ]
-        return bool(extras) and all(e0 > e1 >= 0 or e0 == e1 for e0, e1 in extras)
+        pads = [(k, e) for before, after in dimensions(step) if _shortened(before, after) for k, e in before.padding()]
+        return (
+            bool(extras)
+            and all(e0 > e1 >= 0 or e0 == e1 for e0, e1 in extras)
+            and all(pad in step.nodes.summed for pad in pads)
+        )
 
     def anchor(self, step: WeightedStep) -> Any:
         x, nodes = step.args[0], step.nodes

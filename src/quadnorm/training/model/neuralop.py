@@ -43,7 +43,7 @@ class NeuralopFNO(nn.Module):
         except ImportError:
             raise ImportError("this needs neuraloperator: pip install 'quadnorm[compat]'") from None
 
-        from quadnorm.adapt.anchoring.neuralop import use_quadnorm
+        from quadnorm.adapt.neuralop import use_quadnorm
 
         if norm not in NORMS:
             use_quadnorm()

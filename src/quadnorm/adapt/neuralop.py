@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import wraps
 from typing import Any
 
-from neuralop.layers import fno_block
 from torch import nn
 
 from quadnorm.norms import make_norm
@@ -26,6 +25,10 @@ def use_quadnorm() -> None:
     >>> model.fno_blocks.norm[0]
     QuadNorm(8, eps=1e-05, affine=True, mode='instance', measure=Grid('trapezoid'))
     """
+    try:
+        from neuralop.layers import fno_block
+    except ImportError:
+        raise ImportError("this needs neuraloperator: pip install 'quadnorm[compat]'") from None
     blocks = fno_block.FNOBlocks
     original = blocks.__init__
     if getattr(original, "takes_quadnorm", False):

@@ -26,7 +26,8 @@ from quadnorm.measures.placement import PLACEMENTS
 FLOOR = 1e-3  # of the mean energy: smaller samples are weighed as if they had it
 WORTH = 3e-3  # a part that would change the error's energy by a smaller share is left out
 NO_DATA_ERROR = 1e-2  # relative error that is presumed of a model without targets: decides what is worth a run
-NEWS_SHARES = (0.85, 0.3)  # of what the input's detail does: at scales that the training grid holds well, at its finest
+NEWS_NOISE = 0.045  # energy of the noise in what the input's detail does, over that of the model's error
+NEWS_FINEST = 0.25  # how much less of it is used at the finest scale of the training grid
 NEWS = 1e-4  # energy of the input's detail over its variance from which on there is news
 NOISE = 4.0  # energy of the noise between the training nodes over that one level down, at nodes that were trained on
 PLAUSIBLE = 4.0  # detail with more than so many times the expected energy is not believed of the best network
@@ -279,7 +280,9 @@ def shares_of(pairs: Pairs, k: int, new: NewGrid, native: Shape, placements: Seq
     u = pairs.targets[k] if pairs.targets else v
     scale, channels = own_scale(u), v.shape[1]
     none = torch.zeros(channels, dtype=torch.float64)
-    smoothing = smoothing_shares(u, v, placements) if pairs.targets else torch.zeros(2, channels, dtype=torch.float64)
+    smoothing = torch.zeros(2, channels, dtype=torch.float64)
+    if pairs.targets:
+        smoothing = smoothing_shares(u, v, placements) * _smoothness(u, placements, scale).cpu()
     error = energy(u - v, scale) if pairs.targets else none + NO_DATA_ERROR**2
     facts: dict[str, Any] = {"error": error, "input_detail": new.input_detail}
     gain, outside = none, none
@@ -308,9 +311,19 @@ def shares_of(pairs: Pairs, k: int, new: NewGrid, native: Shape, placements: Seq
     if new.effects is not None:
         effect = energy(new.effects[k], own_scale(new.carried[k]))
         facts["effect"] = effect
-        if float((NEWS_SHARES[0] ** 2 * effect / error.clamp_min(1e-300)).max()) >= WORTH:
-            news = torch.tensor(NEWS_SHARES, dtype=torch.float64)
+        share = float((1 - NEWS_NOISE * error.sum() / effect.sum().clamp_min(1e-300)).clamp(0.0, 1.0))
+        if share**2 * float(effect.sum() / error.sum().clamp_min(1e-300)) >= WORTH:
+            news = torch.tensor([share, NEWS_FINEST * share], dtype=torch.float64)
     return FieldShares(smoothing, gain.cpu(), outside.cpu(), news, facts)
+
+
+def _smoothness(u: Tensor, placements: Sequence[str], scale: Tensor) -> Tensor:
+    """How much of what is right at the training nodes for their finest scale is right between them too, (C,).
+
+    Fields whose detail falls slowly from level to level have peaks between the nodes, which smoothing would lower.
+    """
+    first, second = detail_levels(u, placements, scale)
+    return 1 - (first / second.clamp_min(1e-300)).clamp(max=1.0).sqrt()
 
 
 def _expected_detail(

@@ -45,8 +45,10 @@ def test_a_field_without_samples_is_the_same_for_all(tmp_path):
 def test_gaussian_latitudes_are_named(tmp_path):
     gauss = np.degrees(np.arcsin(np.polynomial.legendre.leggauss(19)[0]))
     path = write(tmp_path / "a.nc", gauss, "sample")
-    with pytest.raises(ValueError, match=r"latitude, 19 Gaussian latitudes from .*: interpolate the fields"):
-        problem("files", train=path)
+    assert problem("files", train=path).placement == "points"
+    assert "weights: 1 of the sphere, lat: Gaussian latitudes, lon: longitudes around the circle; sure" in str(
+        describe(path)
+    )
     assert "not equispaced are those of latitude, 19 Gaussian latitudes" in str(describe(path))
     p = problem("files", train=path, placement=["cell", "periodic"], ignore_coordinates=True)
     assert p.placement == ("cell", "periodic")

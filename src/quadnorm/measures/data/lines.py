@@ -88,9 +88,9 @@ def line_axis(
         raise ValueError(f"{label}: {len(x)} coordinates from {x[0]:g} to {x[-1]:g} are no Gaussian latitudes")
     if placement is None and kind == LONGITUDE and domain is None:
         span, h = float(x[-1] - x[0]), float(np.diff(x).max())
-        if span > 360 + _SLACK * h:
+        if span > 360 + 0.1 * h:
             raise ValueError(f"{label}: goes around more than once, {x[0]:g} to {x[-1]:g}; drop the repeated columns")
-        if abs(span - 360) <= _SLACK * h:
+        if abs(span - 360) <= 0.1 * h:
             return _between(x, (float(x[0]), float(x[-1])), kind, "longitudes, the first repeated at the end")
         if whole_circle(x) or 360 - span <= 1.5 * h:
             return _around(x)
@@ -160,8 +160,10 @@ def _placed(x: np.ndarray, name: str, kind: str, label: str, domain: Domain | No
 
 def _between(x: np.ndarray, ends: Domain, kind: str, words: str) -> CellAxis:
     """Cells that end halfway between nodes."""
-    if x.min() < ends[0] - 1e-9 * (ends[1] - ends[0]) or x.max() > ends[1] + 1e-9 * (ends[1] - ends[0]):
+    slack = _SLACK * (ends[1] - ends[0]) / len(x)  # coordinates may be rounded
+    if x.min() < ends[0] - slack or x.max() > ends[1] + slack:
         raise ValueError(f"nodes from {x.min():g} to {x.max():g} lie outside of domain={ends}")
+    ends = min(ends[0], float(x.min())), max(ends[1], float(x.max()))
     faces = np.concatenate(([ends[0]], (x[1:] + x[:-1]) / 2, [ends[1]]))
     return _axis(x, np.diff(np.sin(np.radians(faces)) if kind == LATITUDE else faces), ends, kind, words)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import pi
 from typing import Any
 
@@ -38,8 +39,13 @@ class Located:
     dims: tuple[str, ...]
     measure: Measure
     evidence: str
-    places: FloatArray | None = None
+    find: Callable[[], FloatArray] | None = None  # makes the places: grids may have many more samples than coordinates
     sphere: bool = False
+
+    @property
+    def places(self) -> FloatArray | None:
+        """(d, *shape)."""
+        return None if self.find is None else self.find()
 
 
 def measure_of(
@@ -156,6 +162,32 @@ def _only_field(dataset: Any) -> Any:
     return dataset[widest]
 
 
+def of_lines(dims: Sequence[str], axes: Sequence[tuple[str, CellAxis]]) -> Located:
+    """A product of axes, each with its kind; one of latitudes and one of longitudes are a sphere."""
+    kinds = [kind for kind, _ in axes]
+    lines = [axis for _, axis in axes]
+    words = ", ".join(f"{d}: {axis.words}" for d, axis in zip(dims, lines, strict=True))
+    flat = [a for k, a in axes if k in _EARTH]
+    if sorted(k for k in kinds if k in _EARTH) != sorted(_EARTH):
+        return Located(tuple(dims), Grid.of_axes(*lines), words, partial(_on_axes, lines, kinds))
+    sphere = LatLon.of_axes(*flat)
+    places = partial(_on_axes, lines, kinds)
+    if len(lines) == 2:
+        return Located(tuple(dims), sphere, words, places, True)
+    total = sphere.total * float(np.prod([a.hi - a.lo for k, a in axes if k not in _EARTH]))
+    measure = Weights(Grid.of_axes(*lines).weights([len(a.x) for a in lines]), total=total)
+    return Located(tuple(dims), measure, words, places)
+
+
+def _on_axes(lines: Sequence[CellAxis], kinds: Sequence[str]) -> FloatArray:
+    """The places of a product of axes: unit vectors for latitude and longitude, then the other coordinates."""
+    grid = np.meshgrid(*(np.array(a.x) for a in lines), indexing="ij")
+    if not set(_EARTH) <= set(kinds):
+        return np.stack(grid)
+    earth = _places(grid[kinds.index(LATITUDE)], grid[kinds.index(LONGITUDE)], True)
+    return np.stack([*earth, *(x for x, kind in zip(grid, kinds, strict=True) if kind not in _EARTH)])
+
+
 def _whole(notes: Mapping[str, Any], key: str, default: int) -> int:
     """A whole number among attributes, where some files have a list of one."""
     value = np.ravel(notes.get(key, default))
@@ -209,7 +241,7 @@ class _Reading:
             found = self._by_place() or self._lines(areas.dims)
         except ValueError:  # the areas are known all the same
             return areas
-        return replace(areas, places=found.places, sphere=found.sphere) if found.dims == areas.dims else areas
+        return replace(areas, find=found.find, sphere=found.sphere) if found.dims == areas.dims else areas
 
     def _mesh(self) -> Located | None:
         topologies = {n: v for n, v in self.known.items() if v.attrs.get("cf_role") == "mesh_topology"}
@@ -258,7 +290,7 @@ class _Reading:
         else:
             return None
         where = f"the {'faces' if dim == face_dim else 'nodes'} of a mesh, {_where(sphere)}"
-        return Located((dim,), Weights(areas), where, places, sphere)
+        return Located((dim,), Weights(areas), where, lambda: places, sphere)
 
     def _healpix(self) -> Located | None:
         for v in self.known.values():
@@ -305,7 +337,7 @@ class _Reading:
             raise ValueError(f"{name!r} and {other!r} vary along {one.dims}; expected one or two dimensions")
         order = [list(one.dims).index(d) for d in dims]
         places = _places(np.transpose(first, order), np.transpose(second, order), sphere)
-        return Located(dims, Weights(np.transpose(areas, order)), words, places, sphere)
+        return Located(dims, Weights(np.transpose(areas, order)), words, lambda: places, sphere)
 
     def _lines(self, dims: Sequence[str]) -> Located:
         axes = []
@@ -317,21 +349,7 @@ class _Reading:
                     f"samples lie; give it some (assign_coords), or choose among the others with dims="
                 )
             axes.append(self._line(d, *v))
-        kinds = [kind for kind, _ in axes]
-        lines = [axis for _, axis in axes]
-        words = ", ".join(f"{d}: {axis.words}" for d, axis in zip(dims, lines, strict=True))
-        flat = [a for k, a in axes if k in _EARTH]
-        grid = np.meshgrid(*(np.array(a.x) for a in lines), indexing="ij")
-        if sorted(k for k in kinds if k in _EARTH) != sorted(_EARTH):
-            return Located(tuple(dims), Grid.of_axes(*lines), words, np.stack(grid))
-        sphere = LatLon.of_axes(*flat)
-        places = _places(grid[kinds.index(LATITUDE)], grid[kinds.index(LONGITUDE)], True)
-        if len(lines) == 2:
-            return Located(tuple(dims), sphere, words, places, True)
-        others = [grid[k] for k, kind in enumerate(kinds) if kind not in _EARTH]
-        total = sphere.total * float(np.prod([a.hi - a.lo for k, a in axes if k not in _EARTH]))
-        measure = Weights(Grid.of_axes(*lines).weights([len(a.x) for a in lines]), total=total)
-        return Located(tuple(dims), measure, words, np.stack([*places, *others]))
+        return of_lines(dims, axes)
 
     def _line(self, dim: str, name: str, v: Any) -> tuple[str, CellAxis]:
         kind = kind_of(name, v.attrs) or kind_of(dim)

@@ -11,8 +11,8 @@ FLAT = ("x", "y", "latitude", "longitude", POINTS)
 UPRIGHT = ("z", "vertical")
 SPATIAL = (*FLAT, *UPRIGHT)
 
-_LAT = ("clat", "tlat", "ulat", "latcell", "geolat", "gphit", "gridcenterlat", "latr", "latrho")
-_LON = ("clon", "tlong", "ulong", "loncell", "geolon", "glamt", "gridcenterlon", "lonr", "lonrho")
+_LAT = ("lat2d", "clat", "tlat", "ulat", "latcell", "geolat", "gphit", "gridcenterlat", "latr", "latrho")
+_LON = ("lon2d", "clon", "tlong", "ulong", "loncell", "geolon", "glamt", "gridcenterlon", "lonr", "lonrho")
 _NAMES = {
     "x": ("x", "xc", "xg", "xu", "xv", "xt", "xrho", "easting", "westeast", "projectionxcoordinate"),
     "y": ("y", "yc", "yg", "yu", "yv", "yt", "yrho", "northing", "southnorth", "projectionycoordinate"),

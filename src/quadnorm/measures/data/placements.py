@@ -29,6 +29,7 @@ _SLACK = 0.02  # of one spacing: float32 rounding of 8192 nodes is 0.001 of it, 
 LATITUDE, LONGITUDE = "latitude", "longitude"
 _CIRCLES = (360.0, 2 * np.pi)
 _POLE = 90.0
+_ROUNDED = 0.1  # of one spacing: longitudes are often rounded to two decimals, and circles differ by a spacing
 
 
 def checked(placement: str) -> str:
@@ -155,7 +156,7 @@ def whole_circle(x: np.ndarray) -> bool:
     (True, False, False)
     """
     h = spacing(x)
-    return h is not None and any(abs(h * len(x) - circle) <= _SLACK * h for circle in _CIRCLES)
+    return h is not None and any(abs(h * len(x) - circle) <= _ROUNDED * h for circle in _CIRCLES)
 
 
 def closed_circle(x: np.ndarray) -> bool:
@@ -165,7 +166,7 @@ def closed_circle(x: np.ndarray) -> bool:
     (True, False)
     """
     h = spacing(x)
-    return h is not None and any(abs(h * (len(x) - 1) - circle) <= _SLACK * h for circle in _CIRCLES)
+    return h is not None and any(abs(h * (len(x) - 1) - circle) <= _ROUNDED * h for circle in _CIRCLES)
 
 
 def gaussian(x: np.ndarray) -> bool:
@@ -205,9 +206,14 @@ def on_earth(
 
 
 def _without(word: str, x: np.ndarray, possible: Mapping[str, Domain]) -> dict[str, Domain]:
-    """The placements without periodic ones and those that go beyond a pole."""
+    """The placements without periodic ones and those that go beyond a pole.
+
+    A grid without one of its ends, or both, ends at a pole or at a quarter of the circle; round numbers elsewhere are
+    chance.
+    """
     h = spacing(x) or 0.0
-    kept = {name: ends for name, ends in possible.items() if name != "periodic"}
+    quarters = {name for name, ends in possible.items() if max(abs(e / _POLE - round(e / _POLE)) for e in ends) < 1e-6}
+    kept = {name: ends for name, ends in possible.items() if name in ("endpoint", "cell", *(quarters - {"periodic"}))}
     if word == LATITUDE:
         most = _POLE + _SLACK * h
         kept = {name: (lo, hi) for name, (lo, hi) in kept.items() if lo >= -most and hi <= most}

@@ -17,7 +17,7 @@ from typing import Any
 from quadnorm._files import open_file
 from quadnorm._suggest import unknown
 from quadnorm.measures.data.placements import PLACEMENTS
-from quadnorm.problems.files.assemble import Options
+from quadnorm.problems.files.assemble import ReadOptions
 from quadnorm.problems.files.described import read_described
 from quadnorm.problems.files.formats import arrays, mat, pdebench, well
 from quadnorm.problems.files.formats.hdf5 import opened
@@ -28,7 +28,7 @@ __all__ = [
     "PLACEMENTS",
     "Field",
     "FieldFile",
-    "Options",
+    "ReadOptions",
     "read_dataset",
     "read_fields",
     "read_hdf5",
@@ -48,10 +48,10 @@ _STATED = ("fields", "placement", "domain", "ignore_coordinates")  # of layouts 
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads files of one layout: ``reader(path, placement="cell")``; ``takes`` are the :class:`Options` that it has."""
+    """Reads files of one layout: ``reader(path, placement="cell")``; ``takes`` are those of :class:`ReadOptions`."""
 
     layout: str
-    read: Callable[[Path, Options], FieldFile]
+    read: Callable[[Path, ReadOptions], FieldFile]
     takes: tuple[str, ...] = _ALL
 
     def __call__(self, path: str | Path, **options: Any) -> FieldFile:
@@ -59,21 +59,21 @@ class Reader:
             if name not in self.takes:
                 reason = f"files of the layout {self.layout} state that themselves, or have none; leave it out"
                 raise ValueError(f"{path}: {name}={options[name]!r} cannot be used here: {reason}")
-        return self.read(Path(path), Options(**options))
+        return self.read(Path(path), ReadOptions(**options))
 
 
 def read_dataset(dataset: Any, label: str = "Dataset", **options: Any) -> FieldFile:
-    """The fields of an xarray Dataset, not yet read if it is lazy; ``options`` as of :class:`Options`."""
-    return _described(Path(label), "xarray", dataset, Options(**options))
+    """The fields of an xarray Dataset, not yet read if it is lazy; ``options`` as of :class:`ReadOptions`."""
+    return _described(Path(label), "xarray", dataset, ReadOptions(**options))
 
 
-def _described(path: Path, layout: str, dataset: Any, options: Options) -> FieldFile:
+def _described(path: Path, layout: str, dataset: Any, options: ReadOptions) -> FieldFile:
     variables = of_dataset(dataset, ignore=options.ignore_coordinates)
     request = options.request(trusting=not options.ignore_coordinates)
     return read_described(path, layout, variables, request, options.asked)
 
 
-def _hdf5(path: Path, options: Options) -> FieldFile:
+def _hdf5(path: Path, options: ReadOptions) -> FieldFile:
     variables = of_hdf5(path, ignore=options.ignore_coordinates)
     request = options.request(trusting=not options.ignore_coordinates)
     return read_described(path, "hdf5", variables, request, options.asked)
@@ -98,7 +98,7 @@ _SUFFIXES = {".mat": "mat", ".npy": "npy", ".npz": "npz", ".pt": "pt", ".pth": "
 def read_fields(path: str | Path, *, layout: str = "auto", **options: Any) -> FieldFile:
     """Read a file by its ending, HDF5 by its content; ``layout`` names one of the readers instead.
 
-    Options are passed to the reader; see :class:`Options`.
+    ReadOptions are passed to the reader; see :class:`ReadOptions`.
     """
     path = Path(path)
     if layout == "auto":

@@ -45,7 +45,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Options:
+class ReadOptions:
     """The arguments of all readers.
 
     Args:
@@ -110,7 +110,7 @@ def assemble(
     given = {} if asked.ignore_coordinates else lines.values
     words = tuple(lines.words.get(letter, letter) for letter in letters)
     if lines.located and not asked.ignore_coordinates:
-        if asked.placement is not None:
+        if asked.placement not in (None, "coordinates"):
             raise ValueError(
                 f"{path}: you said that the nodes are {asked.placement!r}, but each has two coordinates in the file; "
                 "if these are wrong, pass ignore_coordinates=true as well"

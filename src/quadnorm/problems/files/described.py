@@ -38,7 +38,7 @@ def read_described(path: Path, layout: str, variables: Variables, request: Reque
     others = (scales | set(kinds) | auxiliaries(arrays) | _named_by_attributes(arrays)) - set(request.named)
     place = None
     if not ignore:
-        dims, place = _scattered(path, variables, dims, others)
+        dims, place = _scattered(path, variables, dims, others, asked.placement == "coordinates")
         if place is not None and len(place.dims) == 1 and request.axes is None:
             request = replace(request, spatial=1)
     bare = {name: v.shape for name, v in arrays.items() if not given[name] and name not in scales}
@@ -118,10 +118,11 @@ def _at_one_time(values: np.ndarray, own: Dimensions) -> np.ndarray:
 
 
 def _scattered(
-    path: Path, variables: Variables, dims: dict[str, Dimensions], others: set[str]
+    path: Path, variables: Variables, dims: dict[str, Dimensions], others: set[str], assume: bool
 ) -> tuple[dict[str, Dimensions], Located | None]:
     """Mark the dimensions whose samples have two coordinates each, if the file says where their cells end: by corners,
-    areas or a mesh; or if they are points, whose cells are Voronoi's. Without these, straight axes are needed.
+    areas or a mesh; or if they are points, whose cells are Voronoi's. Without these, straight axes are needed, unless
+    cells that end halfway between the nodes may be assumed.
     """
     fields = [n for n in variables.arrays if n not in others and dims[n]]
     known = variables.arrays
@@ -133,7 +134,8 @@ def _scattered(
             place = _located(path, variables, dims, others, name)
         except ValueError:
             continue
-        if place.places is None or place.evidence.endswith("no corners") or not (bent or len(place.dims) == 1):
+        unknown = place.find is None or (place.evidence.endswith("no corners") and not assume)
+        if unknown or not (bent or len(place.dims) == 1):
             continue
         if len(place.dims) == 1 and place.evidence.startswith(f"{place.dims[0]}:"):
             continue  # an ordinary axis
@@ -165,5 +167,5 @@ def _located(path: Path, variables: Variables, dims: Mapping[str, Dimensions], o
             kept[other] = (own, np.asarray(v.values), {**v.encoding, **v.attrs})
     zeros = np.broadcast_to(0.0, field.shape)
     with parsing(path, f"its coordinates do not say where the samples of {name!r} lie"):
-        dataset = x.Dataset({**kept, name: (names, zeros, {**field.encoding, **field.attrs})})
+        dataset = x.Dataset({**kept, name: (names, zeros, {**field.encoding, **field.attrs})}).set_coords(list(kept))
         return located(dataset[name], dataset)

@@ -14,6 +14,7 @@ from torch import Tensor
 from quadnorm.carry.grids import carry, nested
 from quadnorm.measures.placement import placements_per_axis
 from quadnorm.problems.base import Array, Problem, Resolution
+from quadnorm.problems.points import POINTS
 
 Reader = Callable[[Sequence[int]], tuple[Array, Array]]
 
@@ -83,6 +84,9 @@ class StoredProblem(Problem):
         for store in stores:
             if store.shape == shape:
                 return store.read(samples)
+        if self.placement == POINTS:
+            held = ", ".join(str(s.shape[0]) for s in stores)
+            raise ValueError(f"{self.name}: the {name} samples are stored at {held} points, got {shape[0]}")
         names = placements_per_axis(self.placement, self.dim)
         for store in sorted(stores, key=lambda s: s.shape):
             if all(n <= m and nested(p, n, m) for p, n, m in zip(names, shape, store.shape, strict=True)):

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from quadnorm._text import html_table
+from quadnorm.measures import LatLon
 from quadnorm.measures.placement import PLACEMENTS
 from quadnorm.problems.files import Field, FieldFile, read_fields, takes
 from quadnorm.problems.files.axes.request import AXES
 from quadnorm.problems.files.model import SPACE
-from quadnorm.problems.files.nodes.uneven import ADVICE, uneven
+from quadnorm.problems.files.nodes.uneven import uneven
+from quadnorm.problems.files.places import whereabouts
 
 SOME = 64  # samples that the ranges are taken from
+MOST = 5  # fields that are printed in full
+_DIMS = (2, 1, 3)  # numbers of spatial axes that are tried, if none was given
 
 
 @dataclass(frozen=True)
@@ -29,14 +36,19 @@ class FileDescription:
     resolution: tuple[int, ...]
     placement: str
     fields: tuple[tuple[str, str, str, str], ...]  # name, axes, shape, range
+    weights: str = ""  # of the samples, where these are not nodes of equispaced axes; and how sure that is
+    others: tuple[str, ...] = ()  # fields on other grids of the file
 
     def __str__(self) -> str:
         lines = [
             f"{self.path}: {self.layout}, {self.samples} samples at {'×'.join(map(str, self.resolution))}",
             f"nodes: {self.placement}",
         ]
-        lines += [f"{name}: {shape} ({axes}), {span}" for name, axes, shape, span in self.fields]
-        return "\n".join(lines)
+        lines += [f"weights: {self.weights}"] if self.weights else []
+        lines += [f"{name}: {shape} ({axes}), {span}" for name, axes, shape, span in self.fields[:MOST]]
+        left = [name for name, *_ in self.fields[MOST:]]
+        lines += [f"and {len(left)} fields more: {_listed(left)}"] if left else []
+        return "\n".join([*lines, *self.others])
 
     def _repr_html_(self) -> str:
         head, nodes, *_ = str(self).split("\n")
@@ -52,6 +64,8 @@ class FileDescription:
             "samples": self.samples,
             "resolution": list(self.resolution),
             "placement": self.placement,
+            "weights": self.weights,
+            "others": list(self.others),
             "fields": [dict(zip(("name", "axes", "shape", "values"), f, strict=True)) for f in self.fields],
         }
 
@@ -68,9 +82,90 @@ def describe(path: str | Path, **options: Any) -> FileDescription:
     a: 5×8×8 (sample, x, y), 0 … 0
     u: 5×8×8 (sample, x, y), 1 … 1
     """
-    file, placement = _opened(Path(path).expanduser(), options)
+    place = Path(path).expanduser()
+    others: tuple[str, ...] = ()
+    try:
+        file, placement = _opened(place, options)
+    except ValueError as error:
+        found = _by_grid(place, options)
+        if not found:
+            raise error
+        (file, placement), others = found[0], tuple(_other(f, text) for f, text in found[1:])
     rows = tuple(_row(field, file) for field in file.fields.values())
-    return FileDescription(Path(path), file.layout, len(file), file.resolution, placement, rows)
+    weights = _weights(file)
+    return FileDescription(Path(path), file.layout, len(file), file.resolution, placement, rows, weights, others)
+
+
+def _by_grid(path: Path, options: dict[str, Any]) -> list[tuple[FieldFile, str]]:
+    """The fields of a file that lie on several grids, those of each grid together, the most fields first."""
+    if "fields" in options or not takes(path, "fields"):
+        return []
+    groups: dict[Any, list[str]] = {}
+    for dim in _DIMS if takes(path, "dim") and "axes" not in options and "dim" not in options else (None,):
+        given = options if dim is None else {**options, "dim": dim}
+        for name in _names(path, given):
+            try:
+                file, _ = _opened(path, {**given, "fields": [name]})
+            except ValueError:
+                continue
+            groups.setdefault((dim, file.words, file.resolution, file.placement), []).append(name)
+        if groups:
+            break
+    found = []
+    for (dim, *_), names in sorted(groups.items(), key=lambda item: (-len(item[1]), -prod(item[0][2]))):
+        given = options if dim is None else {**options, "dim": dim}
+        try:
+            found.append(_opened(path, {**given, "fields": names}))
+        except ValueError:  # alike, and still not together, such as fields with and without times
+            found += [_opened(path, {**given, "fields": [name]}) for name in names]
+    return found
+
+
+def _names(path: Path, options: dict[str, Any]) -> list[str]:
+    """The names of all arrays that may be fields."""
+    seen: list[str] = []
+
+    def look(present: Sequence[str]) -> Sequence[str]:
+        seen.extend(present)
+        return present[:1]
+
+    with suppress(ValueError):
+        read_fields(path, **{**options, "fields": look})
+    return seen
+
+
+def _other(file: FieldFile, placement: str) -> str:
+    grid = "×".join(map(str, file.resolution))
+    where = placement if len(placement) < 90 else placement.split(";")[0][:90]
+    return f"other grid, {grid}: {_listed(list(file.fields))} ({where})"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def _weights(file: FieldFile) -> str:
+    """How the samples weigh, and how sure that is; empty for equispaced axes of a box."""
+    earth = {"latitude", "longitude"} <= set(file.words)
+    if not earth and not {"points", "coordinates"} & set(file.placement):
+        return ""
+    try:
+        place = whereabouts(file)
+    except (ValueError, ImportError) as error:
+        return f"not known: {str(error).removeprefix(f'{file.path}: ')}"
+    extent = f"{place.measure.total / (4 * np.pi):.4g} of the sphere, " if isinstance(place.measure, LatLon) else ""
+    return f"{extent}{place.evidence}; {_sure(place.evidence)}"
+
+
+def _sure(evidence: str) -> str:
+    if "Voronoi" in evidence:
+        return "assumed: each point stands for what is nearest to it"
+    if evidence.endswith(": nodes") or ": nodes," in evidence or "no corners" in evidence:
+        return "assumed: cells end halfway between nodes, and at the outermost ones"
+    stated = ("cell areas", "corners", "the faces", "the nodes of a mesh", "HEALPix")
+    if evidence.startswith(stated) or ": cells" in evidence:
+        return "sure: stated in the file"
+    return "sure: it follows from the coordinates"
 
 
 def _opened(path: Path, options: dict[str, Any]) -> tuple[FieldFile, str]:
@@ -80,9 +175,11 @@ def _opened(path: Path, options: dict[str, Any]) -> tuple[FieldFile, str]:
     except ValueError as silent:
         if options.get("placement") is not None:
             raise
-        assumed: dict[str, Any] = {"placement": "left"}
-        if takes(path, "ignore_coordinates") and "does not say where" in str(silent):
-            assumed["ignore_coordinates"] = True  # there may be coordinates of another axis
+        assumed: dict[str, Any] = {"placement": "coordinates"}
+        if "does not say where" in str(silent):
+            assumed = {"placement": "left"}
+            if takes(path, "ignore_coordinates"):
+                assumed["ignore_coordinates"] = True  # there may be coordinates of another axis
         try:
             file = read_fields(path, **{**options, **assumed})
         except ValueError:
@@ -91,7 +188,15 @@ def _opened(path: Path, options: dict[str, Any]) -> tuple[FieldFile, str]:
             return file, str(silent).removeprefix(f"{path}: ").replace("pass placement=", "say -p placement=")
         return file, f"not stated in the file; say so with -p placement={'|'.join(PLACEMENTS)}{_per_axis(file)}"
     if found := uneven(file):
-        return file, f"not equispaced are those of {found}, and models here need equispaced ones: {ADVICE}"
+        return (
+            file,
+            f"not equispaced are those of {found}; they train as points, operators that need a grid refuse them",
+        )
+    if "points" in file.placement:
+        return (
+            file,
+            f"points, each with coordinates of its own, {file.evidence}; operators that need a grid refuse them",
+        )
     return file, f"{_each(file)}, {file.evidence}{_domain(file)}"
 
 

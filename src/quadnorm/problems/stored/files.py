@@ -5,17 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
 
 from quadnorm.measures import PLACEMENTS
+from quadnorm.measures.base import whole_number, whole_numbers
 from quadnorm.measures.placement import Placements, as_placements
-from quadnorm.problems.base import Array
+from quadnorm.problems.base import Array, Resolution
+from quadnorm.problems.files.places import places_of
+from quadnorm.problems.points import POINTS
 from quadnorm.problems.stored.base import Store, StoredProblem
 from quadnorm.problems.stored.checks import check_sets
 from quadnorm.problems.stored.placing import SETS, compared, stated_placement
 from quadnorm.problems.stored.reading import Axes, Reading
+from quadnorm.problems.stored.scattered import as_points
 from quadnorm.problems.stored.source import SOME, Source, Wanted, open_source
 
 
@@ -40,7 +45,14 @@ class Files(StoredProblem):
     array's axes (nxyc: sample, x, y, channel), or letters for each field; ``channels`` is first or last. ``placement``
     and ``domain`` hold for all axes, or are lists with one entry for each; ``ignore_coordinates`` is for files whose
     coordinates are wrong. Samples with NaN or infinite values are an error; ``skip_nan`` leaves them out,
-    ``allow_nan`` gives them as they are.
+    ``allow_nan`` gives them as they are, ``mask: nan`` leaves out the nodes that are NaN.
+
+    Points: samples on Gaussian latitudes, on uneven or curvilinear axes, in columns or on meshes are given as points,
+    as those of the meshes here: x (B, 1 + d + C, N) has the volume of each node (they sum to 1), its coordinates (on
+    the sphere the d = 3 of a unit vector) and the fields; operators that need a grid refuse them by name.
+    ``placement: points`` does the same with equispaced axes, which on the sphere means weights by area. A ``mask`` has
+    points too: ``nan``, or the name of a field with the part of each cell that is there, from 0 to 1 (``~lsm``: that is
+    not there). Volumes are multiplied by it, so that a mask of another resolution is a fraction as well.
     """
 
     train: str | Sequence[str] = ()
@@ -59,11 +71,13 @@ class Files(StoredProblem):
     ignore_coordinates: bool = False
     allow_nan: bool = False
     skip_nan: bool = False
+    mask: str | None = None
 
     views: ClassVar[tuple[str, ...]] = ("input_units", "output_units")
     name: ClassVar[str] = "files"
-    placements: ClassVar[tuple[str, ...]] = ("auto", *PLACEMENTS)
+    placements: ClassVar[tuple[str, ...]] = ("auto", *PLACEMENTS, POINTS)
     smallest: ClassVar[int] = 1
+    _axes: Any = field(default=None, init=False, repr=False, compare=False)  # placement of axes whose nodes are points
     _evidence: str = field(default="", init=False, repr=False, compare=False)
     _kept: dict[str, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -80,15 +94,21 @@ class Files(StoredProblem):
         placement, evidence = self._reading().placement, "as declared"
         if placement is None:
             placement, evidence = stated_placement(self._sources)
+        if POINTS in (placement, self.placement) or self.mask is not None:
+            if placement not in ("coordinates", POINTS) and not evidence.startswith("by the coordinates"):
+                object.__setattr__(self, "_axes", placement)  # the files do not say it
+            object.__setattr__(self, "placement", POINTS)
+            placement, evidence = POINTS, places_of(self._sources("train")[0].files[0]).evidence
         object.__setattr__(self, "placement", placement)
         sets = {name: self._sources(name) for name in SETS}  # opens the files, so that their errors are raised now
-        placement = as_placements(placement, len(sets["train"][0].shape))
+        if placement != POINTS:
+            placement = as_placements(placement, len(sets["train"][0].shape))
         object.__setattr__(self, "placement", placement)
         object.__setattr__(self, "_evidence", evidence)
         check_sets(sets, self._reading().letters)
         if self.skip_nan:
             object.__setattr__(self, "_kept", {name: self._complete(name) for name in SETS if getattr(self, name)})
-        if evidence == "as declared":
+        if evidence == "as declared" and placement != POINTS:
             compared(self._sources, placement, self._kept)
 
     def _check_placement(self) -> None:
@@ -105,26 +125,53 @@ class Files(StoredProblem):
             step = getattr(self, name)
             if step is not None and (isinstance(step, bool) or not isinstance(step, int) or step < 0):
                 raise ValueError(f"{self.name}: {name} must be the index of a time step, 0, 1, …; got {step!r}")
+        if self.mask is not None and (not isinstance(self.mask, str) or not self.mask.removeprefix("~")):
+            raise ValueError(f"{self.name}: mask must be nan, or the name of a field, got {self.mask!r}")
+        if self.mask == "nan" and (self.allow_nan or self.skip_nan):
+            raise ValueError(f"{self.name}: mask=nan is of nodes, allow_nan and skip_nan are of samples; choose one")
         if self.allow_nan and self.skip_nan:
             raise ValueError(f"{self.name}: allow_nan and skip_nan were both given; choose one")
 
     def _reading(self, placement: Placements | None = None) -> Reading:
         try:
-            return Reading.of(
-                placement or self.placement, self.domain, self.axes, self.channels, self.ignore_coordinates
-            )
+            where = placement or self._axes or self.placement
+            return Reading.of(where, self.domain, self.axes, self.channels, self.ignore_coordinates)
         except ValueError as error:
             raise ValueError(f"{self.name}: {error}") from None
 
     @property
     def dim(self) -> int:  # type: ignore[override]
-        """Number of spatial axes."""
-        return len(self._sources("train")[0].shape)
+        """Number of spatial axes, or of the coordinates of a point."""
+        source = self._sources("train")[0]
+        return len(places_of(source.files[0]).coordinates) if self.placement == POINTS else len(source.shape)
+
+    def shape(self, resolution: Resolution) -> tuple[int, ...]:
+        """The shape of a grid; for points (N,), of N points or of a stored grid that has as many."""
+        if self.placement != POINTS:
+            return super().shape(resolution)
+        one = whole_number(resolution)
+        given = (one,) if one is not None else tuple(whole_numbers(resolution) or ())
+        grids = {s.shape for name in SETS for s in self._sources(name)}
+        for grid in sorted(grids):
+            if given in (grid, (prod(grid),)) or (one is not None and grid == (one,) * len(grid)):
+                return (prod(grid),)
+        held = ", ".join("×".join(map(str, grid)) for grid in sorted(grids))
+        raise ValueError(f"{self.name}: points are stored at {held}; got the resolution {resolution!r}")
+
+    def nodes(self, resolution: Resolution) -> tuple[Array, ...]:
+        """The nodes of each axis; a ValueError for points, which have none."""
+        if self.placement == POINTS:
+            raise ValueError(f"{self.name}: the samples are points, not nodes of axes; their places are channels of x")
+        return super().nodes(resolution)
+
+    def _nodes_text(self) -> str:
+        return "points, with volumes and coordinates" if self.placement == POINTS else super()._nodes_text()
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of the input's channels."""
-        return self._channels(0)
+        """Names of the input's channels; of points, with volume and coordinates before them."""
+        carried = ("volume", *"xyz"[: self.dim]) if self.placement == POINTS else ()
+        return (*carried, *self._channels(0))
 
     @property
     def outputs(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -141,10 +188,11 @@ class Files(StoredProblem):
         return {name: [self._store(name, s) for s in self._sources(name)] for name in SETS if getattr(self, name)}
 
     def _store(self, name: str, source: Source) -> Store:
+        here = as_points(source, self.mask) if self.placement == POINTS else source
         kept = self._kept.get(name)
         if kept is None:
-            return Store(source.label, source.count, source.shape, source.read)
-        return Store(source.label, len(kept), source.shape, lambda samples: source.read(kept[samples]))
+            return Store(here.label, here.count, here.shape, here.read)
+        return Store(here.label, len(kept), here.shape, lambda samples: here.read(kept[samples]))
 
     def _complete(self, name: str) -> Array:
         """Indices of the samples of a set that are finite at all its resolutions."""
@@ -155,7 +203,7 @@ class Files(StoredProblem):
 
     def check_tests(self) -> None:
         """Raise a ValueError if test samples hold NaN: training would not notice, and the run could not be tested."""
-        if self.skip_nan:
+        if self.skip_nan or self.mask == "nan":
             return
         for source in self._sources("test"):
             bad = np.flatnonzero(~source.complete())
@@ -167,8 +215,14 @@ class Files(StoredProblem):
                 )
 
     def _sources(self, name: str, placement: Placements | None = None) -> list[Source]:
-        wanted = Wanted((self.input, self.output), (self.input_time, self.output_time), self.allow_nan)
+        allowed = self.allow_nan or self.mask == "nan"
+        wanted = Wanted((self.input, self.output), (self.input_time, self.output_time), allowed, self._mask_field)
         return [open_source(entry, self._reading(placement), wanted) for entry in getattr(self, name)]
+
+    @property
+    def _mask_field(self) -> str | None:
+        """The field that masks, if there is one."""
+        return None if self.mask in (None, "nan") else str(self.mask).removeprefix("~")
 
     def card(self) -> str:
         """The data card, with the files, their numbers of samples, grids and ranges of values."""

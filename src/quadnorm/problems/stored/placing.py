@@ -12,7 +12,8 @@ from quadnorm.carry.gridcheck import GridCheck, check_grid
 from quadnorm.measures import PLACEMENTS
 from quadnorm.measures.placement import Placements
 from quadnorm.problems.base import Array
-from quadnorm.problems.files.nodes.uneven import ADVICE, uneven
+from quadnorm.problems.files.places import places_of
+from quadnorm.problems.points import POINTS
 from quadnorm.problems.stored.source import Source
 
 SETS = ("train", "val", "test")
@@ -32,12 +33,8 @@ def stated_placement(sources_of: Opener) -> tuple[Placements, str]:
     except ValueError as silent:
         return _by_comparison(sources_of, silent)
     stated = {source.placement for source in sources}
-    for file in (file for source in sources for file in source.files):
-        if found := uneven(file):
-            raise ValueError(
-                f"files: {file.path}: not equispaced are the nodes of {found}, and models here need equispaced ones: "
-                f"{ADVICE}"
-            )
+    if any({POINTS, "coordinates"} & set(placement) for placement in stated):
+        return POINTS, places_of(sources[0].files[0]).evidence
     if len(stated) == 1:
         return stated.pop(), sources[0].files[0].evidence
     listed = " and ".join(", ".join(names) for names in sorted(stated))

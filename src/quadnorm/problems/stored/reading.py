@@ -13,6 +13,7 @@ from quadnorm._suggest import unknown
 from quadnorm.measures.placement import PLACEMENTS, Placements
 from quadnorm.problems.files import takes
 from quadnorm.problems.files.axes.request import AXES, CHANNELS, spatial_axes
+from quadnorm.problems.points import POINTS
 
 Axes = int | str | Mapping[str, str]
 
@@ -79,6 +80,8 @@ class Reading:
 def _placement(given: Any) -> Placements | None:
     if given is None or given == "auto":
         return None
+    if given == POINTS:  # what the files say of each node is enough
+        return "coordinates"
     names = [given] if isinstance(given, str) else given
     if not isinstance(names, (list, tuple)) or not names:
         raise ValueError(
@@ -87,7 +90,7 @@ def _placement(given: Any) -> Placements | None:
     for name in names:
         if name not in PLACEMENTS:
             hint = "; for one placement per axis write [endpoint, periodic]" if "," in str(name) else ""
-            raise ValueError(unknown("placement", name, ("auto", *PLACEMENTS)) + hint)
+            raise ValueError(unknown("placement", name, ("auto", *PLACEMENTS, POINTS)) + hint)
     return given if isinstance(given, str) else tuple(names)
 
 

@@ -30,6 +30,7 @@ class Wanted:
     names: tuple[str | None, str | None] = (None, None)
     times: tuple[int | None, int | None] = (None, None)
     allow_nan: bool = False
+    mask: str | None = None
 
     def pair(self, inputs: Sequence[str], outputs: Sequence[str], joined: bool = False) -> tuple[str, str] | None:
         """Names of input and output among those that there are; ``joined``: in two files. None if it is not clear.
@@ -50,7 +51,8 @@ class Wanted:
     def __call__(self, present: Sequence[str]) -> Sequence[str]:
         """The fields to open, of all in a file: arrays that are neither input nor output may lie on other grids."""
         pair = self.pair(present, present)
-        return present if pair is None else list(dict.fromkeys(pair))
+        wanted = () if pair is None else (*pair, *(name for name in present if name == self.mask))
+        return list(dict.fromkeys(wanted)) or present
 
 
 @dataclass(frozen=True)
@@ -171,5 +173,5 @@ def _opened(path: str, reading: Reading, wanted: Wanted | None, _stamps: tuple[i
     options: dict[str, Any] = reading.options(place)
     if wanted is not None and takes(place, "fields"):
         named = [name for name in wanted.names if name is not None]
-        options["fields"] = list(dict.fromkeys(named)) if len(named) == 2 else wanted
+        options["fields"] = list(dict.fromkeys([*named, *filter(None, [wanted.mask])])) if len(named) == 2 else wanted
     return read_fields(place, **options)

@@ -180,9 +180,10 @@ def not_straight(path: Path, names: Sequence[str]) -> ValueError:
     """The error for coordinates that vary along more than one axis."""
     return ValueError(
         f"{path}: the coordinates in {', '.join(map(repr, names))} are not those of a grid with straight axes: they "
-        "vary along both axes, as on a curvilinear grid, and each should vary along one. Interpolate the fields to a "
-        "grid with straight, equispaced axes; if they are no coordinates, or the fields should be read by the index "
-        "of their nodes, pass ignore_coordinates=true and placement="
+        "vary along both axes, as on a curvilinear grid, and the corners of its cells are not in the file. Interpolate "
+        "the fields to a grid with straight axes, or say placement=points: then cells end halfway between nodes. If "
+        "they are no coordinates, or the fields should be read by the index of their nodes, pass "
+        "ignore_coordinates=true and placement="
     )
 
 

@@ -11,7 +11,7 @@ import torch
 
 from quadnorm._files import require_file
 from quadnorm._foreign import parsing, read_arrays, require_unpacked
-from quadnorm.problems.files.assemble import Options, assemble
+from quadnorm.problems.files.assemble import ReadOptions, assemble
 from quadnorm.problems.files.axes.coordinates import FileCoordinates, coordinates_in
 from quadnorm.problems.files.axes.request import Request, item
 from quadnorm.problems.files.fields import as_fields
@@ -20,7 +20,7 @@ from quadnorm.problems.files.model import FieldFile
 _MOST_LEVELS = 16  # of containers in containers
 
 
-def read_npy(path: Path, options: Options) -> FieldFile:
+def read_npy(path: Path, options: ReadOptions) -> FieldFile:
     """One array, memory-mapped: field "data". It never says where its nodes lie.
 
     ``axes`` are its letters; in a dictionary they may also stand under the file's own name, without its ending.
@@ -35,7 +35,7 @@ def read_npy(path: Path, options: Options) -> FieldFile:
     return assemble(path, "npy", field, options.asked)
 
 
-def read_npz(path: Path, options: Options) -> FieldFile:
+def read_npz(path: Path, options: ReadOptions) -> FieldFile:
     """Named arrays.
 
     A member ``placement`` (text, one word or one for each axis) gives the placement.
@@ -47,7 +47,7 @@ def read_npz(path: Path, options: Options) -> FieldFile:
     return _assembled(path, "npz", members, options, known[0] if known and len(known) == 1 else known)
 
 
-def read_pt(path: Path, options: Options) -> FieldFile:
+def read_pt(path: Path, options: ReadOptions) -> FieldFile:
     """A dictionary of tensors, such as neuraloperator's {x, y}.
 
     Tensors in dictionaries inside it are called "train/x"; those of a list or tuple "0", "1", …; a single tensor
@@ -108,7 +108,7 @@ def _assembled(
     path: Path,
     layout: str,
     members: Mapping[str, np.ndarray],
-    options: Options,
+    options: ReadOptions,
     known: str | Sequence[str] | None = None,
 ) -> FieldFile:
     request = options.request()

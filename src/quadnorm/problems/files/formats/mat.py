@@ -20,7 +20,7 @@ import numpy as np
 from quadnorm._files import open_file, require_file
 from quadnorm._foreign import parsing
 from quadnorm._memory import require
-from quadnorm.problems.files.assemble import Options, assemble
+from quadnorm.problems.files.assemble import ReadOptions, assemble
 from quadnorm.problems.files.axes.coordinates import coordinates_in
 from quadnorm.problems.files.axes.request import Item, Request
 from quadnorm.problems.files.fields import as_fields
@@ -37,7 +37,7 @@ _MOST_PER_BYTE = 1040  # numbers of one byte each, as zlib can compress them
 _NUMERIC = {"double", "single", "logical", *(f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64))}
 
 
-def read_mat(path: Path, options: Options) -> FieldFile:
+def read_mat(path: Path, options: ReadOptions) -> FieldFile:
     """One .mat file.
 
     Darcy and Navier–Stokes files of the Fourier neural operator are recognized by their keys; for other files give

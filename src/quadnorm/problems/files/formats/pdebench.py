@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from quadnorm._memory import require
-from quadnorm.problems.files.assemble import Options, assemble
+from quadnorm.problems.files.assemble import ReadOptions, assemble
 from quadnorm.problems.files.axes.coordinates import FileCoordinates
 from quadnorm.problems.files.axes.request import choose
 from quadnorm.problems.files.formats.hdf5 import attributes, coordinate, datasets, loader, opened
@@ -26,7 +26,7 @@ from quadnorm.problems.files.model import SPACE, Field, FieldFile
 _FLOW = {"velocity": "ntxyc", "particles": "ntxyc", "force": "nxyc"}
 
 
-def read_pdebench(path: Path, options: Options) -> FieldFile:
+def read_pdebench(path: Path, options: ReadOptions) -> FieldFile:
     """One PDEBench file."""
     with opened(path) as file:
         present, notes = datasets(file), attributes(file)

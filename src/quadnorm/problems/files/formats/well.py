@@ -12,7 +12,7 @@ DOI 10.48550/arXiv.2412.00568.
 from pathlib import Path
 from typing import Any
 
-from quadnorm.problems.files.assemble import Options, assemble
+from quadnorm.problems.files.assemble import ReadOptions, assemble
 from quadnorm.problems.files.axes.coordinates import FileCoordinates
 from quadnorm.problems.files.axes.request import choose
 from quadnorm.problems.files.formats.hdf5 import attributes, coordinate, loader, opened, units
@@ -21,7 +21,7 @@ from quadnorm.problems.files.model import SPACE, Field, FieldFile
 _GROUPS = {"t0_fields": "", "t1_fields": "c", "t2_fields": "cd"}
 
 
-def read_well(path: Path, options: Options) -> FieldFile:
+def read_well(path: Path, options: ReadOptions) -> FieldFile:
     """One file of the Well."""
     with opened(path) as file:
         absent = [name for name in ("dimensions", "t0_fields") if name not in file]

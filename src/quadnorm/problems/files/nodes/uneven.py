@@ -5,11 +5,6 @@ import numpy as np
 from quadnorm.measures.data.placements import LATITUDE, gaussian
 from quadnorm.problems.files.model import SPACE, FieldFile
 
-ADVICE = (
-    "interpolate the fields to equispaced nodes, or, if the coordinates are wrong, say placement= and "
-    "ignore_coordinates=true"
-)
-
 
 def uneven(file: FieldFile) -> str:
     """The axes of a file whose nodes are not equispaced, in words; empty if there are none."""

@@ -1,0 +1,148 @@
+"""Files whose nodes lie on no equispaced grid: they train as points, with volumes by area; operators that need a grid
+refuse them by name; masks are parts of volumes."""
+
+import numpy as np
+import pytest
+import torch
+
+import quadnorm as qn
+from quadnorm.problems import problem
+from quadnorm.training.config import TrainConfig
+from quadnorm.training.run import train
+from tests.problems.files.earth import COUNT, KINDS, fields, write
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if k != "closed"])
+def test_volumes_places_and_fields(tmp_path, kind):
+    dataset = KINDS[kind]()
+    p = problem("files", train=str(write(dataset, tmp_path, "netcdf4")))
+    grid = dataset["a"].shape[1:]
+    n = int(np.prod(grid))
+    assert (p.placement, p.dim, p.inputs) == ("points", 3, ("volume", "x", "y", "z", "a"))
+    assert p.shape(n) == p.shape(grid) == (n,)
+    x, y = p.sample([4, 1], n, dtype=torch.float64)
+    measure = qn.measure_of(dataset["a"], dataset)
+    np.testing.assert_allclose(x[:, 0], measure.weights(measure.shape).reshape(1, -1).expand(2, -1), rtol=1e-9)
+    np.testing.assert_allclose((x[:, 1:4] ** 2).sum(1), 1)
+    np.testing.assert_allclose(x[:, 4].numpy(), dataset["a"].values[[4, 1]].reshape(2, -1))
+    np.testing.assert_allclose(y[:, 0].numpy(), dataset["u"].values[[4, 1]].reshape(2, -1))
+    assert "points, with volumes and coordinates" in p.card()
+    with pytest.raises(ValueError, match="points, not nodes"):
+        p.nodes(n)
+    with pytest.raises(ValueError, match=f"points are stored at .*; got the resolution {n + 1}"):
+        p.shape(n + 1)
+
+
+def test_fields_stored_longitude_first(tmp_path):
+    """The values and the weights turn together."""
+    dataset = KINDS["gaussian"]()
+    turned = dataset.transpose("sample", "lon", "lat")
+    p = problem("files", train=str(write(dataset, tmp_path, "netcdf4")))
+    q = problem("files", train=str(write(turned, tmp_path, "netcdf3")))
+    a, b = p.sample([0], 128, dtype=torch.float64), q.sample([0], 128, dtype=torch.float64)
+    for one, other in zip(a, b, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
+
+
+def test_an_even_sphere_as_points_weighs_by_area(tmp_path):
+    path = str(write(KINDS["closed"](), tmp_path, "netcdf4"))
+    assert problem("files", train=path).placement == "endpoint"
+    p = problem("files", train=path, placement="points")
+    x, _ = p.sample([0], (9, 17), dtype=torch.float64)
+    w = x[0, 0].reshape(9, 17)
+    np.testing.assert_allclose(w.sum(1), qn.LatLon("equiangular").weights((9, 4)).sum(1))
+    np.testing.assert_allclose(w[:, 0] * 2, w[:, 1])
+
+
+def test_an_uneven_line_of_npz(tmp_path):
+    r = np.array([0.0, 0.1, 0.4, 1.0])
+    np.savez(tmp_path / "a.npz", a=RNG.normal(size=(COUNT, 4)), u=RNG.normal(size=(COUNT, 4)), x=10 * r)
+    p = problem("files", train=str(tmp_path / "a.npz"), axes=1)
+    x, _ = p.sample([0], 4, dtype=torch.float64)
+    assert (p.placement, p.dim) == ("points", 1)
+    np.testing.assert_allclose(x[0, 0], [0.05, 0.2, 0.45, 0.3])
+    np.testing.assert_allclose(x[0, 1], r)
+
+
+def test_a_mask_of_nan_and_of_a_field(tmp_path):
+    dataset = KINDS["gaussian"]()
+    sea = RNG.random((8, 16))
+    sea[0, :3] = 0
+    dataset["sea"] = (("lat", "lon"), sea)
+    nan = dataset.copy(deep=True)
+    nan["a"][:, 2, 5:9] = np.nan
+    nan["u"][3, 1, 1] = np.nan
+    plain = problem("files", train=str(write(dataset, tmp_path, "netcdf4")))
+    volumes = plain.sample([3], 128, dtype=torch.float64)[0][0, 0].numpy()
+    for mask, part in (("sea", sea), ("~sea", 1 - sea)):
+        p = problem("files", train=str(tmp_path / "a4.nc"), mask=mask)
+        x, y = p.sample([3], 128, dtype=torch.float64)
+        expected = volumes * part.reshape(-1)
+        np.testing.assert_allclose(x[0, 0], expected / expected.sum())
+        assert not y[0, 0][torch.from_numpy(expected) == 0].any()
+    path = str(write(nan, tmp_path, "netcdf3"))
+    with pytest.raises(ValueError, match="holds NaN"):
+        problem("files", train=path).sample([3], 128)
+    x, y = problem("files", train=path, mask="nan").sample([3, 0], 128, dtype=torch.float64)
+    there = np.isfinite(nan["a"].values[[3, 0]] + nan["u"].values[[3, 0]]).reshape(2, -1)
+    np.testing.assert_array_equal(x[:, 0] > 0, there)
+    np.testing.assert_allclose(x[:, 0].sum(1), 1)
+    assert bool(torch.isfinite(x).all() & torch.isfinite(y).all())
+
+
+def test_a_mask_on_an_equispaced_grid_without_coordinates(tmp_path):
+    a = RNG.normal(size=(COUNT, 8, 8))
+    a[:, 3, 3] = np.nan
+    np.savez(tmp_path / "a.npz", a=a, u=2 * a)
+    p = problem("files", train=str(tmp_path / "a.npz"), placement="cell", mask="nan")
+    x, _ = p.sample([1], (8, 8), dtype=torch.float64)
+    assert (p.placement, p.dim) == ("points", 2)
+    np.testing.assert_allclose(x[0, 0].reshape(8, 8), np.where(np.isnan(a[1]), 0, 1 / 63))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"mask": "lsm"}, "unknown field 'lsm'"),
+        ({"mask": "a"}, "the mask 'a' goes from .*; expected the part of each cell that is there"),
+        ({"mask": ""}, "mask must be nan, or the name of a field"),
+        ({"mask": "nan", "skip_nan": True}, "choose one"),
+    ],
+)
+def test_refusals(tmp_path, options, words):
+    path = str(write(KINDS["gaussian"](), tmp_path, "netcdf4"))
+    with pytest.raises(ValueError, match=words):
+        problem("files", train=path, **options).sample([0], 128)
+
+
+def config(path, name, **params):
+    return TrainConfig(
+        problem={"name": "files", "params": {"train": path}},
+        operator={"name": name, "params": {"width": 8, "layers": 1, "heads": 2, "norm": "quad", **params}},
+        samples={"train": 4, "val": 1, "test": 1},
+        epochs=2,
+    )
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "curvilinear", "triangles"])
+def test_training_there(tmp_path, kind):
+    path = str(write(KINDS[kind](), tmp_path, "netcdf4"))
+    result = train(config(path, "transolver", slices=4, measure="trapezoid"), tmp_path / "run", progress=False)
+    assert np.isfinite(result.best_val)
+    with pytest.raises(ValueError, match="operator 'fno' needs samples on a grid"):
+        train(
+            TrainConfig(
+                problem={"name": "files", "params": {"train": path}},
+                operator={"name": "fno", "params": {"width": 8, "modes": 2}},
+                samples={"train": 4, "val": 1, "test": 1},
+                epochs=1,
+            ),
+            tmp_path / "other",
+            progress=False,
+        )
+
+
+def test_fields_helper_has_samples_first():
+    assert fields(("x",), np.zeros(3))["a"].dims == ("sample", "x")

@@ -172,9 +172,9 @@ def test_modules_behind_a_pool_are_no_means():
 
 def test_unbatched_input_and_flattened_grids():
     norm = nn.InstanceNorm2d(3)
-    fixed = anchor(norm, (9, 9))
+    fixed, batched = anchor(norm, (9, 9), example=torch.randn(3, 9, 9), layout="c h w"), anchor(norm, (9, 9))
     z = torch.randn(3, 17, 17)
-    assert torch.allclose(fixed(z), fixed(z[None])[0], atol=1e-6)
+    assert torch.allclose(fixed(z), batched(z[None])[0], atol=1e-6)
     flat = anchor(nn.GroupNorm(1, 3), (9, 9), example=torch.randn(1, 3, 81))
     kept = anchor(nn.GroupNorm(1, 3), (9, 9))
     for grid in ((5, 5), (32, 128), (27, 3)):  # the last has as many samples as the training grid

@@ -55,7 +55,7 @@ def results_page(library: Library) -> str:
         " ".join(sentences(judged, library)),
         GUIDE,
         f"Generated from records by `{COMMAND}`; edits are lost. "
-        f"{n.runs} trained models in {n.studies} of {n.of} studies"
+        f"{n.runs} trained models, {n.hours:.0f} hours of one core, in {n.studies} of {n.of} studies"
         + (f", {n.diverged} of them diverged" if n.diverged else "")
         + "; [all tables](results-studies.md).",
         "## Verdicts on claims",

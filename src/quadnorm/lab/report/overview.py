@@ -17,7 +17,7 @@ from quadnorm.lab.studies.study import Variant
 
 @dataclass(frozen=True)
 class Counts:
-    """The number of studies with results, of all studies, and of runs by state."""
+    """The number of studies with results, of all studies, and of runs by state; ``hours`` of training on one core."""
 
     studies: int
     of: int
@@ -25,11 +25,13 @@ class Counts:
     diverged: int
     unfinished: int
     unreadable: int
+    hours: float = 0.0
 
 
 def counts(library: Library) -> Counts:
     """The counts of a library; a run that several studies share is counted once."""
-    runs = {r.key: r for name in study_names() for r in library.results(name).runs}
+    every = [r for name in study_names() for r in library.results(name).runs]
+    runs = {r.key: r for r in [*every, *(r for full in library.of_full_size() for r in full.runs)]}
     states = [r.status for r in runs.values()]
     return Counts(
         studies=sum(library.results(name).any for name in study_names()),
@@ -38,6 +40,7 @@ def counts(library: Library) -> Counts:
         diverged=states.count("diverged"),
         unfinished=states.count("unfinished"),
         unreadable=states.count("unreadable"),
+        hours=sum(r.seconds or 0.0 for r in runs.values()) / 3600,
     )
 
 

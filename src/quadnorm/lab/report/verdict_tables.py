@@ -28,8 +28,9 @@ mode, and which weights it takes on the interior grid of Helmholtz. Each reading
 decided table by table: the distance is the root mean square, in per cent, between measured and printed ratios of errors
 (to LayerNorm's, at every grid) and growths (of every norm, to the farthest grid), ± half of a 95 % interval over seeds
 (a jackknife). *Behind*: how much farther than the closest, with its own interval; readings within it of zero are not
-told apart. Intervals of verdicts widen with the number of readings that they were chosen among, so that no verdict
-comes from the choice."""
+told apart. Claims are judged under the closest, or under our studies' own rows where these are not told from it (in
+bold); what the others that are not told apart would say stands in the verdicts. Intervals of verdicts widen with the
+number of readings that they were chosen among, so that no verdict comes from the choice."""
 
 
 def counted(verdicts: Iterable[str]) -> str:
@@ -86,9 +87,9 @@ def _problems(j: Judged) -> set[str]:
 
 def _named(judged: list[Judged], numbers: int = 0) -> str:
     """The names of claims, the first ones with what was claimed and measured."""
-    shown = [f" ({j.findings[0].claimed}; measured {j.findings[0].measured})" for j in judged[:numbers]]
+    shown = [f"({j.findings[0].claimed}; measured {j.findings[0].measured})" for j in judged[:numbers]]
     return "; ".join(
-        f"*{j.claim.name}*{escaped(text)}" for j, text in zip(judged, chain(shown, repeat("")), strict=False)
+        f"*{j.claim.name}* {escaped(text)}".strip() for j, text in zip(judged, chain(shown, repeat("")), strict=False)
     )
 
 
@@ -114,7 +115,8 @@ def _part(f: Finding, several: bool) -> str:
     text = f"{escaped(f.claimed)} → {escaped(f.measured)}"
     text += f" ({f.verdict})" if several else ""
     text += f". Not testable: {escaped(f.reason)}" if f.reason and f.verdict == NOT_TESTABLE else ""
-    return text + "".join(f"; {escaped(c)}" for c in f.caveats)
+    text += "".join(f"; {escaped(c)}" for c in f.caveats)
+    return text + "".join(f"; read as {escaped(name)}: {verdict}" for name, verdict in f.elsewhere)
 
 
 def _rests_on(j: Judged) -> str:
@@ -145,7 +147,7 @@ def readings_table(library: Library) -> str:
         label = from_catalog(name).variant(variant).label
         where = f"`{label}`" + ("" if variant == "main" else f", {escaped(variant)}")
         for k, d in enumerate(found):
-            rows.append(f"| {where if k == 0 else ''} | {_bold(escaped(str(d.reading)), k == 0)} | {_numbers(d, k)} |")
+            rows.append(f"| {where if k == 0 else ''} | {_bold(escaped(str(d.reading)), d.used)} | {_numbers(d, k)} |")
     return "\n".join(rows) if len(rows) > 2 else ""
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from quadnorm.lab.analysis.claims.evidence import LISTING, Reading, Setting, readings_of, row_of
+from quadnorm.lab.analysis.claims.judging import judge
+from quadnorm.lab.analysis.claims.ledger import Case, Claim
 from quadnorm.lab.analysis.claims.readings import best_reading, distances, listing_for, pattern, rows_read, tries
 from quadnorm.lab.analysis.library import Library
 from quadnorm.lab.studies import study, study_names
@@ -119,3 +121,31 @@ def test_a_pattern_leaves_out_the_level():
     p, q = (pattern({k: c * v for k, v in errors.items()}, rows, grids) for c in (1.0, 7.0))
     assert p == pytest.approx(q)
     assert exp(p["ratio", "QuadNorm", 64]) == pytest.approx(2 / 3)
+
+
+def test_the_catalogs_own_rows_are_kept_where_they_are_not_told_from_the_closest():
+    """Token-wise LayerNorm is closest by a hair, and the seeds scatter by more than that."""
+    library = printed_under(TOKEN, off=1.01, spread=0.05)
+    best, *others = distances(library, *TABLE)
+    (used,) = [d for d in (best, *others) if d.used]
+    assert used.reading == Reading("spatial", "layer", block="usual")
+    assert not used.told_apart
+    assert best_reading(library, *TABLE) == used.reading
+    clear = printed_under(TOKEN, off=1.3, spread=0.001)
+    assert [d.used for d in distances(clear, *TABLE)] == [True] + 7 * [False]
+    assert all(d.told_apart for d in distances(clear, *TABLE)[1:])
+
+
+def test_a_finding_says_what_other_readings_would():
+    """LayerNorm over (C, H, W) is half as good, token-wise LayerNorm as good as the blend, and seeds hide the rest."""
+
+    def law(name, v, m, way, n, z):
+        return {"layer": 20.0, "token": 10.0}.get(m.norm, 10.0) * (1 + (0.3 if m.norm == "quad" else 0.001) * z)
+
+    library = Simulated(law, np.random.default_rng(0), 3)
+    case = Case.from_dict({"rule": "better", "on": "/".join(TABLE), "grid": 128, "method": "BlendQuadNorm"})
+    claim = Claim("c", "t", ("tab:multiarch-nonperiodic",), (case,))
+    (finding,) = judge(claim, library).findings
+    assert finding.verdict == "reproduced"  # half of LayerNorm's error, over (C, H, W)
+    assert {verdict for _, verdict in finding.elsewhere} == {"contradicted"}
+    assert all("token-wise" in name for name, _ in finding.elsewhere)

@@ -210,8 +210,8 @@ class Setting:
         return f"{v.operator}, {v.problem}, {grids}, width {v.operator_params['width']}"
 
 
-def readings_of(setting: Setting, labels: tuple[str, ...]) -> list[Reading]:
-    """The readings under which every one of these rows was run, the catalog's own first."""
+def readings_of(setting: Setting, labels: tuple[str, ...], run_only: bool = True) -> list[Reading]:
+    """The readings under which every one of these rows was run (or may be), the catalog's own first."""
     options = {
         "baseline": ("spatial", "token"),
         "mode": ("instance", "layer"),
@@ -226,6 +226,6 @@ def readings_of(setting: Setting, labels: tuple[str, ...]) -> list[Reading]:
     for choice in product(*(sorted(options[k], key=lambda v, k=k: v != own[k]) for k in open_here)):
         reading = Reading(**dict(zip(open_here, choice, strict=True)))
         tried = Setting(setting.library, setting.study, setting.name, reading)
-        if all(tried.errors(label, tried.full.test[0]) for label in labels):
+        if not run_only or all(tried.errors(label, tried.full.test[0]) for label in labels):
             found.append(reading)
     return found

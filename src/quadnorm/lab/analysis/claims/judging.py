@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from quadnorm.lab.analysis.claims.evidence import Setting
+from quadnorm.lab.analysis.claims.evidence import Reading, Setting
 from quadnorm.lab.analysis.claims.ledger import CLAIMS, REASONS, Case, Claim
-from quadnorm.lab.analysis.claims.readings import best_reading, listing_for, tries
+from quadnorm.lab.analysis.claims.readings import best_reading, distances, listing_for, tries
 from quadnorm.lab.analysis.claims.rules import RULES
 from quadnorm.lab.analysis.claims.verdicts import (
     CONTRADICTED,
@@ -78,6 +78,25 @@ def as_listed(library: Library, study: str, variant: str, _: Case) -> Setting:
     return replace(s, reading=listing_for(s))
 
 
+def under(reading: Reading) -> Open:
+    """How to open a setting under one of its readings, at the price of having had the choice."""
+
+    def opened(library: Library, study: str, variant: str, case: Case) -> Setting:
+        return replace(fitted(library, study, variant, case), reading=reading)
+
+    return opened
+
+
+def elsewhere(case: Case, library: Library, finding: Finding) -> tuple[tuple[str, str], ...]:
+    """(reading, verdict) of the readings that the records do not tell from the closest and that say something else."""
+    if len(case.settings) != 1:
+        return ()
+    study, variant = case.settings[0]
+    others = [d.reading for d in distances(library, study, variant) if not (d.used or d.told_apart)]
+    found = [(str(r), find(case, library, under(r)).verdict) for r in others]
+    return tuple((name, verdict) for name, verdict in found if verdict not in (finding.verdict, NOT_RUN))
+
+
 def find(case: Case, library: Library, open_setting: Open) -> Finding:
     """The finding of one case."""
     settings = [open_setting(library, study, variant, case) for study, variant in case.settings]
@@ -96,6 +115,9 @@ def find(case: Case, library: Library, open_setting: Open) -> Finding:
 def judge(claim: Claim, library: Library) -> Judged:
     """A claim's verdicts."""
     findings = tuple(find(case, library, fitted) for case in claim.cases)
+    findings = tuple(
+        replace(f, elsewhere=elsewhere(case, library, f)) for f, case in zip(findings, claim.cases, strict=True)
+    )
     listed = findings if claim.ours else tuple(find(case, library, as_listed) for case in claim.cases)
     return Judged(
         claim, together([f.verdict for f in findings]), findings, together([f.verdict for f in listed]), listed

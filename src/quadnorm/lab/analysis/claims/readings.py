@@ -3,13 +3,14 @@
 The pattern of a table is what its claims are about: the errors of QuadNorm and BlendQuadNorm over LayerNorm's at every
 grid, and every norm's error at the farthest grid over its native one. Absolute errors are left out, because budgets
 differ. The distance is the root mean square of the differences of the logarithms, in per cent; its uncertainty is a
-jackknife over seeds, with Student's quantile.
+jackknife over seeds, with Student's quantile. The closest reading is used, unless the catalog's own rows are not told
+apart from it: then these are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite, log, sqrt
 
 from quadnorm.lab.analysis.claims.evidence import LISTING, Reading, Setting, readings_of, row_of, traits
@@ -29,7 +30,7 @@ class Distance:
     """How far a reading's pattern is from the printed one, in per cent: in all, of its ratios, of its growths.
 
     ``error``: half the 95 % interval of ``value``. ``behind``: how much farther than the closest reading, with half the
-    interval of that difference.
+    interval of that difference. ``used``: whether claims are judged under it.
     """
 
     reading: Reading
@@ -39,6 +40,12 @@ class Distance:
     error: float
     seeds: int
     behind: tuple[float, float] = (0.0, 0.0)
+    used: bool = False
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether the interval of the difference to the closest reading excludes zero."""
+        return self.behind[0] > self.behind[1]
 
 
 def rows_read(setting: Setting) -> tuple[str, ...]:
@@ -78,13 +85,13 @@ def distances(library: Library, study: str, variant: str) -> list[Distance]:
 
 
 def _distances(library: Library, study: str, variant: str) -> list[Distance]:
-    own = Setting(library, study, variant)
-    rows, grids = rows_read(own), own.full.test
-    if own.results is None or len(rows) < 2 or BASELINE not in rows or len(grids) < 2:
+    own_setting = Setting(library, study, variant)
+    rows, grids = rows_read(own_setting), own_setting.full.test
+    if own_setting.results is None or len(rows) < 2 or BASELINE not in rows or len(grids) < 2:
         return []
-    theirs = pattern({(row, n): own.value(row, n) for row in rows for n in grids}, rows, grids)
+    theirs = pattern({(row, n): own_setting.value(row, n) for row in rows for n in grids}, rows, grids)
     measured: list[tuple[Reading, dict[tuple[str, int], Seeds]]] = []
-    for reading in readings_of(own, rows):
+    for reading in readings_of(own_setting, rows):
         s = Setting(library, study, variant, reading)
         cells = {(row, n): s.errors(row, n) for row in rows for n in grids}
         if all(cells.values()) and all(isfinite(e) and e > 0 for c in cells.values() for e in c.values()):
@@ -114,7 +121,9 @@ def _distances(library: Library, study: str, variant: str) -> list[Distance]:
                 (whole["all"] - closest[1]["all"], _jackknife(apart)),
             )
         )
-    return sorted(found, key=lambda d: d.value)
+    own, ranked = found[0], sorted(found, key=lambda d: d.value)  # the catalog's own rows come first, if they were run
+    taken = ranked[0] if own.told_apart or own.reading != readings_of(own_setting, rows, run_only=False)[0] else own
+    return [replace(d, used=d is taken) for d in ranked]
 
 
 def _distance(
@@ -139,9 +148,8 @@ def _jackknife(parts: list[float]) -> float:
 
 
 def best_reading(library: Library, study: str, variant: str) -> Reading:
-    """The reading that fits a setting's table best; the catalog's own rows where there is no choice to make."""
-    found = distances(library, study, variant)
-    return found[0].reading if found else Reading()
+    """The reading that a setting's claims are judged under; the catalog's own rows where there is no choice to make."""
+    return next((d.reading for d in distances(library, study, variant) if d.used), Reading())
 
 
 def tries(setting: Setting, labels: tuple[str, ...]) -> int:

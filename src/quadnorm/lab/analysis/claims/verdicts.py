@@ -37,7 +37,8 @@ class Finding:
     ``kind`` names the statistic that decides, ``reason`` says why a case is not testable, ``caveats`` what stands
     between the records and the claim. ``models`` are the keys of the trained models that it rests on, ``family`` says
     which these are, ``reading`` how the paper's rows were read. ``agrees``: whether the value itself, whatever its
-    interval, is what was claimed.
+    interval, is what was claimed. ``elsewhere``: (reading, verdict) of readings that are not told from the closest and
+    say something else.
     """
 
     verdict: str
@@ -52,6 +53,7 @@ class Finding:
     family: str = ""
     reading: str = ""
     agrees: bool = False
+    elsewhere: tuple[tuple[str, str], ...] = ()
 
 
 def effect_verdict(e: Estimate, claimed: float) -> str:

@@ -30,10 +30,12 @@ _PROBLEMS = {
     "poisson-mesh": ("meshes.poisson", "PoissonMesh"),
     "elasticity-mesh": ("meshes.elasticity", "ElasticityMesh"),
 }
+# From Python only: its parameters are objects, which no config and no command line can hold.
+_OBJECTS = {"arrays": ("stored.arrays", "Arrays")}
 
 
 def problem_names() -> list[str]:
-    """The names that :func:`problem` knows."""
+    """The names that a config may give :func:`problem`; from Python it knows ``arrays`` too."""
     return list(_PROBLEMS)
 
 
@@ -41,7 +43,7 @@ def problem_class(name: str) -> type[Problem]:
     """The class of a problem: by name, or as FILE.py:CLASS from your own file, which is run."""
     if names_file(str(name)):
         return own_class(str(name))
-    place = _PROBLEMS.get(str(name).lower().replace("_", "-"))
+    place = (_PROBLEMS | _OBJECTS).get(str(name).lower().replace("_", "-"))
     if place is None:
         raise ValueError(unknown("problem", name, _PROBLEMS))
     module, cls = place

@@ -9,7 +9,7 @@
 (('cell', 'cell'), (8, 8), (2, 1, 8, 8))
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ __all__ = [
     "Field",
     "FieldFile",
     "ReadOptions",
+    "read_arrays",
     "read_dataset",
     "read_fields",
     "read_hdf5",
@@ -65,6 +66,11 @@ class Reader:
 def read_dataset(dataset: Any, label: str = "Dataset", **options: Any) -> FieldFile:
     """The fields of an xarray Dataset, not yet read if it is lazy; ``options`` as of :class:`ReadOptions`."""
     return _described(Path(label), "xarray", dataset, ReadOptions(**options))
+
+
+def read_arrays(arrays_: Mapping[str, Any], label: str = "arrays", **options: Any) -> FieldFile:
+    """Named arrays or tensors in memory, as those of an .npz file; ``options`` as of :class:`ReadOptions`."""
+    return arrays.read_members(Path(label), arrays_, ReadOptions(**options))
 
 
 def _described(path: Path, layout: str, dataset: Any, options: ReadOptions) -> FieldFile:

@@ -75,6 +75,9 @@ class Files(StoredProblem):
 
     views: ClassVar[tuple[str, ...]] = ("input_units", "output_units")
     name: ClassVar[str] = "files"
+    _nothing: ClassVar[str] = (
+        "no file to train on; give train='data64.npz', on the command line problem.params.train=data64.npz"
+    )
     placements: ClassVar[tuple[str, ...]] = ("auto", *PLACEMENTS, POINTS)
     smallest: ClassVar[int] = 1
     _axes: Any = field(default=None, init=False, repr=False, compare=False)  # placement of axes whose nodes are points
@@ -84,13 +87,10 @@ class Files(StoredProblem):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in SETS:
-            object.__setattr__(self, name, _entries(name, getattr(self, name)))
+            object.__setattr__(self, name, self._entries(name, getattr(self, name)))
         self._check_choices()
         if not self.train:
-            raise ValueError(
-                f"{self.name}: no file to train on; give train='data64.npz', on the command line "
-                "problem.params.train=data64.npz"
-            )
+            raise ValueError(f"{self.name}: {self._nothing}")
         placement, evidence = self._reading().placement, "as declared"
         if placement is None:
             placement, evidence = stated_placement(self._sources)
@@ -110,6 +110,16 @@ class Files(StoredProblem):
             object.__setattr__(self, "_kept", {name: self._complete(name) for name in SETS if getattr(self, name)})
         if evidence == "as declared" and placement != POINTS:
             compared(self._sources, placement, self._kept)
+
+    def _entries(self, name: str, given: Any) -> tuple[Any, ...]:
+        """The files of a set, one for each resolution."""
+        each = [given] if isinstance(given, (str, os.PathLike)) else given
+        if not isinstance(each, (list, tuple)) or any(
+            not isinstance(e, (str, os.PathLike)) or not str(e) for e in each
+        ):
+            expected = "must be a file, or a list of files, as in [a64.npz, a128.npz]"
+            raise ValueError(f"files: {name} {expected}; got {given!r}")
+        return tuple(map(str, each))
 
     def _check_placement(self) -> None:
         self._reading()  # checks all that concerns reading
@@ -217,7 +227,10 @@ class Files(StoredProblem):
     def _sources(self, name: str, placement: Placements | None = None) -> list[Source]:
         allowed = self.allow_nan or self.mask == "nan"
         wanted = Wanted((self.input, self.output), (self.input_time, self.output_time), allowed, self._mask_field)
-        return [open_source(entry, self._reading(placement), wanted) for entry in getattr(self, name)]
+        return [self._open(name, entry, self._reading(placement), wanted) for entry in getattr(self, name)]
+
+    def _open(self, name: str, entry: Any, reading: Reading, wanted: Wanted) -> Source:
+        return open_source(entry, reading, wanted)
 
     @property
     def _mask_field(self) -> str | None:
@@ -239,13 +252,6 @@ class Files(StoredProblem):
                 count = f"{len(kept)} samples{left_out} at {grid}"
                 lines.append(f"{name}: {s.label}, {count}; first {len(some)}: {', '.join(spans)}")
         return "\n".join(lines)
-
-
-def _entries(name: str, given: Any) -> tuple[str, ...]:
-    each = [given] if isinstance(given, (str, os.PathLike)) else given
-    if not isinstance(each, (list, tuple)) or any(not isinstance(e, (str, os.PathLike)) or not str(e) for e in each):
-        raise ValueError(f"files: {name} must be a file, or a list of files, as in [a64.npz, a128.npz]; got {given!r}")
-    return tuple(map(str, each))
 
 
 def _span(values: Array) -> str:

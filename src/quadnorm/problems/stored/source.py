@@ -109,6 +109,8 @@ class Source:
 
     def complete(self) -> npt.NDArray[np.bool_]:
         """Whether each sample, input and output, is finite everywhere; reads the whole file, once until it changes."""
+        if not all(file.path.exists() for file in self.files):  # objects of Python
+            return self._look_through()
         stamps = tuple(file.path.stat().st_mtime_ns for file in self.files)
         key = (tuple(str(file.path.resolve()) for file in self.files), stamps, self.names, self.wanted, self.shape)
         if key not in _complete:
@@ -141,7 +143,12 @@ def open_source(entry: str, reading: Reading, wanted: Wanted) -> Source:
             f"files: {entry}: inputs are {len(files[0])} samples at {files[0].resolution}, outputs "
             f"{len(files[-1])} at {files[-1].resolution}; they cannot be paired"
         )
-    source = Source(entry, files, _names(entry, files, wanted), wanted)
+    return source_of(entry, files, wanted)
+
+
+def source_of(label: str, files: tuple[FieldFile, ...], wanted: Wanted) -> Source:
+    """Input and output among the fields of opened files."""
+    source = Source(label, files, _names(label, files, wanted), wanted)
     for side in (0, 1):
         files[-side].check_time(source.names[side], wanted.times[side])
     return source

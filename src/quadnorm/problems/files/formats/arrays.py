@@ -66,6 +66,12 @@ def read_pt(path: Path, options: ReadOptions) -> FieldFile:
     return _assembled(path, "pt", members, options)
 
 
+def read_members(path: Path, members: Mapping[str, Any], options: ReadOptions) -> FieldFile:
+    """Arrays and tensors in memory; ``path`` stands for them in errors."""
+    plain = {name: _plain(name, v) if isinstance(v, torch.Tensor) else np.asarray(v) for name, v in members.items()}
+    return _assembled(path, "arrays", plain, options)
+
+
 def _loaded(path: Path) -> Any:
     """What torch.load makes of a file, without running code and without taking more memory than there is."""
     with parsing(path, "not a readable .pt file, damaged or cut short"), warnings.catch_warnings():

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from quadnorm.measures import Grid
 from quadnorm.norms import QuadNorm
-from quadnorm.norms.kernels import blocked, core, dispatch, formula
+from quadnorm.norms.kernels import blocked, core, dispatch, formula, native
 from quadnorm.norms.kernels.blocks import BLOCK
 from quadnorm.norms.kernels.dispatch import numba_serves, requested, triton_serves
 from quadnorm.norms.kernels.inputs import Inputs
@@ -175,6 +176,7 @@ def test_without_numba_the_torch_kernel_serves_silently():
 
 FORKED = """
 import hashlib, os, torch
+from quadnorm.measures import Grid
 from quadnorm.norms import QuadNorm
 torch.set_num_threads(2)
 torch.manual_seed(0)
@@ -265,3 +267,22 @@ def test_numbers_whose_sign_is_a_flag(name):
         for t in (plain, flagged):
             layer(t).backward(torch._neg_view(-g))
         torch.testing.assert_close(flagged.grad, plain.grad)
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 17), (2, 4, 12, 15), (1, 6, 30, 40), (2, 4, 26, 27, 28), (1, 3, 1100, 1001)])
+@pytest.mark.parametrize("groups", [1, None])
+@pytest.mark.parametrize("measure", ["trapezoid", "midpoint", "left"])
+def test_weights_that_are_one_number_inside(shape, groups, measure):
+    """The torch kernel takes plain moments and corrects them on the faces; ``left`` is not such a rule."""
+    groups, N = groups or shape[1], torch.Size(shape[2:]).numel()
+    w = Grid(measure).weights(shape[2:]).reshape(1, -1)
+    assert (native.faces_of(w.float(), shape[2:]) is None) == (measure == "left" or shape[2:] == (12, 15))
+    x, g = torch.randn(shape) * 2 + 1, torch.randn(shape)
+    given = Inputs(x, w.float(), torch.rand(shape[1]) + 0.5, torch.rand(shape[1]), groups)
+    y, stats, dx = torch.empty_like(x), torch.empty(3, shape[0], groups), torch.empty_like(x)
+    blocked.forward(given, y, stats)
+    blocked.backward(given, g, stats, dx, False)
+    want = reference(x, w.reshape(shape[2:]), groups, given.weight, given.bias)
+    torch.testing.assert_close(y.double(), want, atol=2e-6, rtol=1e-6)
+    exact = formula.backward(g.double(), x.double(), w, given.weight.double(), groups, 1e-5, True, False)[0]
+    torch.testing.assert_close(dx.double(), exact, atol=5e-6 if N < 1e6 else 1e-5, rtol=1e-5)

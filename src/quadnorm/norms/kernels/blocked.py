@@ -16,12 +16,15 @@ from quadnorm.norms.kernels.inputs import Inputs, ParameterGradients, weights_gr
 
 def forward(given: Inputs, y: Tensor, stats: Tensor) -> None:
     """Write y and the statistics."""
+    field, faces = given.x, None
     given = given.flat()
     x, w, weight, bias, groups, eps, centre, _ = given
     y = y.view(x.shape)
     on_cpu = x.is_cpu and x.numel() > 0
-    if on_cpu and native.forward(given, y, stats):
-        return
+    if on_cpu:
+        faces = native.faces_of(w, field.shape[2:])
+        if native.forward(given, y, stats, faces, field):
+            return
     with full_precision(x):
         stats.copy_(statistics(x, w, groups, eps, centre, y))
         if on_cpu and native.is_moderate(stats, eps):
@@ -39,12 +42,14 @@ def forward(given: Inputs, y: Tensor, stats: Tensor) -> None:
 
 def backward(given: Inputs, g: Tensor, stats: Tensor, dx: Tensor, wrt_w: bool) -> ParameterGradients:
     """Write the gradient for the input; return the parameters'."""
+    field = given.x
     given = given.flat()
     sums = given.w.new_empty((2, *given.x.shape[:2]))  # Σ g and Σ g·ŷ over the samples
     x, w, weight, _, _, eps, centre, _ = given
     g, dx = g.view(x.shape), dx.view(x.shape)
     if x.is_cpu and x.numel() > 0 and native.is_moderate(stats, eps):
-        native.gradient(g, x, w, weight, stats, centre, dx, sums)
+        faces = native.faces_of(w, field.shape[2:])
+        native.gradient(g, x, w, weight, stats, centre, dx, sums, faces, field)
     else:
         with full_precision(x):
             _gradient(given, g, stats, dx, sums)

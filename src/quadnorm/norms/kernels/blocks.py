@@ -22,10 +22,10 @@ def limit(x: Tensor) -> int:
     return max(x.numel(), 1) if is_one_block(x) else BLOCK * torch.get_num_threads()
 
 
-def row_blocks(x: Tensor) -> Iterator[tuple[slice, slice, slice]]:
+def row_blocks(x: Tensor, size: int | None = None) -> Iterator[tuple[slice, slice, slice]]:
     """Blocks of x (R, D, N): whole rows where they fit, else channels of a row, else runs of a channel's samples."""
     R, D, N = x.shape
-    size = limit(x)
+    size = size or limit(x)
     rows = max(1, size // max(1, D * N))
     channels = D if rows * D * N <= size else max(1, size // N)
     samples = N if channels * N <= size or channels > 1 else size

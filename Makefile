@@ -4,9 +4,10 @@ PYTHON ?= python3
 BIN   := $(VENV)/bin
 READY := $(VENV)/.ready
 FAULTS_MINUTES ?= 60
+MUTANTS ?= 300
 EXTRAS := dev,fast,triton,mesh,bench,data,dist,compat
 
-.PHONY: help env test test-slow test-faults coverage lint format demo results bench docs house pictures release-check clean
+.PHONY: help env test test-slow test-faults mutants coverage lint format demo results bench docs house pictures release-check clean
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
 
@@ -35,6 +36,9 @@ test-slow: $(READY)  ## the checks that take minutes
 
 test-faults: $(READY)  ## kills, full disks, flipped bits, bad command lines: FAULTS_MINUTES of them (60), and the figures
 	OMP_NUM_THREADS=1 FAULTS_MINUTES=$(FAULTS_MINUTES) $(BIN)/python -m pytest -m faults tests/faults -s -q
+
+mutants: $(READY)  ## single-line changes to the source that the tests miss: MUTANTS of them (300), hours; goes on where it was
+	$(BIN)/python -m tests.mutants --count $(MUTANTS)
 
 format: $(READY) ## rewrite the sources in the house style
 	$(BIN)/ruff check --fix .

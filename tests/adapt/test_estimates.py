@@ -186,3 +186,12 @@ def test_constant_channels_have_no_variance_and_no_detail():
     var = variance_of(x)
     assert var[0] == torch.inf
     assert var[1] == pytest.approx(torch.arange(36.0).var(correction=0).item())
+
+
+@pytest.mark.parametrize(("size", "used"), [(0.05, True), (1.0, False)])
+def test_an_effect_larger_than_the_error_is_not_believed(size, used):
+    """What the input's detail does can explain the error at the training grid, and no more than that."""
+    u0, truth = waves(17), waves(33)
+    effect = size * waves(17, seed=8)
+    shares, _ = shares_for(u0, u0 + 0.1 * waves(17, seed=7), truth, truth, effects=(effect,))
+    assert shares.anchors == used

@@ -6,12 +6,17 @@ and fake tensors hand out objects of the same type whose numbers are not, or do 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
+
+from quadnorm import _torch
 
 _TYPES = (Tensor, nn.Parameter)
 # The vmap of autograd.grad(is_grads_batched=True), which is not functorch's.
@@ -24,6 +29,54 @@ _has_key = torch._C._dispatch_tls_is_dispatch_key_included
 _pre_dispatch_modes: Callable[[], int] = torch._ops._len_torch_dispatch_stack_pre_dispatch
 
 
+class _Capture(threading.local):
+    """Whether this thread captures a graph of an adapted model (:mod:`quadnorm.adapt.capture`)."""
+
+    active = False
+    recording = False
+
+
+_CAPTURE = _Capture()
+AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
+
+
+@contextmanager
+def capturing(recording: bool = False) -> Iterator[None]:
+    """Say that a graph of an adapted model is made in this thread; ``recording``: from tensors without values."""
+    before = _CAPTURE.active, _CAPTURE.recording
+    _CAPTURE.active, _CAPTURE.recording = True, recording
+    try:
+        yield
+    finally:
+        _CAPTURE.active, _CAPTURE.recording = before
+
+
+def is_recording() -> bool:
+    """Whether this thread records such a graph right now; not, whether it looks at the model beforehand."""
+    return _CAPTURE.recording
+
+
+def constant(function: AnyFunction) -> AnyFunction:
+    """Mark a function whose result depends on sizes, dtype and device alone: in a captured graph it is a constant.
+
+    While a graph is captured, it runs outside of all modes, on tensors with values.
+    """
+
+    @wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if not _CAPTURE.active:
+            return function(*args, **kwargs)
+        before = _CAPTURE.recording
+        _CAPTURE.active = _CAPTURE.recording = False
+        try:
+            with _torch.outside_modes():
+                return function(*args, **kwargs)
+        finally:
+            _CAPTURE.active, _CAPTURE.recording = True, before
+
+    return run  # type: ignore[return-value]
+
+
 def is_plain(*tensors: Tensor | None) -> bool:
     """Whether operations run as they are written, and the numbers of all tensors can be read; None counts as plain.
 
@@ -33,7 +86,7 @@ def is_plain(*tensors: Tensor | None) -> bool:
     >>> is_plain(torch.ones(1), None), is_plain(torch.ones(1, device="meta"))
     (True, False)
     """
-    if _is_compiling() or _transforms() or _tracer() is not None:
+    if _is_compiling() or _CAPTURE.active or _transforms() or _tracer() is not None:
         return False
     if _dispatch_modes() or forward_ad._current_level >= 0 or _has_key(_BATCHED_GRADIENTS):
         return False
@@ -51,8 +104,9 @@ def recorded_before_dispatch() -> bool:
     >>> recorded_before_dispatch()
     False
     """
-    # That stack is slow to ask, and never there without a function mode.
-    return bool(_function_modes() and _pre_dispatch_modes())
+    # That stack is slow to ask, and never there without a function mode. Our own recorder wants our operators as they
+    # are called.
+    return bool(_function_modes() and not _CAPTURE.active and _pre_dispatch_modes())
 
 
 def outlives_its_maker(t: Tensor) -> bool:

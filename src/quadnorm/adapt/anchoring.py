@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from quadnorm.adapt.adapted import trial
 from quadnorm.adapt.anchored import AnchoredCalls
 from quadnorm.adapt.clouds.anchored import anchor_points
 from quadnorm.adapt.clouds.base import refuse_placement
@@ -36,6 +37,7 @@ from quadnorm.measures.base import Shape
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}  # of the largest output; half precision has 2e-2
 
 
+@trial()
 def anchor(
     model: nn.Module,
     resolution: int | Sequence[int],
@@ -114,6 +116,8 @@ def anchor(
     if check is not None:
         question = open_question(names)
         report.notes.append(f"placement, from the data: {check}" + (f"; {question}" if question else ""))
+    if isinstance(anchored_copy, AnchoredCalls):
+        anchored_copy.example = probe.arguments
     anchored_copy.anchor_report = report  # type: ignore[assignment]
     return anchored_copy
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import torch
 from torch import Tensor
 
+from quadnorm._tensors import constant
 from quadnorm.adapt.forms import Forms, moving
 from quadnorm.adapt.nodes import CountedNodes, Nodes
 from quadnorm.adapt.trees import mapped, tensors
@@ -154,6 +155,7 @@ class WeightedStep(Step):
 
     nodes: CountedNodes
 
+    @constant
     def counts(self, t: Tensor, dims: Any) -> Tensor:
         """Counts of t's samples along ``dims``, broadcast against t."""
         forms = self.forms(t)

@@ -10,60 +10,68 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from quadnorm._tensors import is_recording
+from quadnorm.adapt.adapted import Adapted
 from quadnorm.adapt.calls import CallPlan
 from quadnorm.adapt.follow import run_under
 from quadnorm.adapt.layouts import grid_of_inputs, regridded
 from quadnorm.adapt.nodes import Nodes
-from quadnorm.adapt.plan import input_kind, make_plan
+from quadnorm.adapt.plan import make_plan
 from quadnorm.adapt.points import PointNodes, arranged, arrangement, checked_points, in_a_row
 from quadnorm.adapt.shifted import ShiftedRuns, whole_multiple
 from quadnorm.adapt.steer import Kept, Record, Replay
-from quadnorm.adapt.trees import mapped, tensors
+from quadnorm.adapt.trees import mapped
 from quadnorm.adapt.watch import OutOfStepError
 from quadnorm.measures.base import Shape
 
 
-class Extended(nn.Module):
+class Extended(Adapted):
     """A model with the sums of its native run, evaluated on any grid; see :func:`quadnorm.extend`.
 
     ``model`` is the model itself, not a copy. ``extend_report`` says what was done with each call that mixes samples.
     """
 
+    way = "extend"
     extend_report: Any = None
 
     def __init__(
         self, model: nn.Module, resolution: Shape, placements: tuple[str, ...], layout: str, restrict: str
     ) -> None:
-        super().__init__()
-        self.model = model
-        self.resolution, self.placements, self.layout, self.restrict = resolution, placements, layout, restrict
-        self._plans: dict[Any, CallPlan] = {}
+        super().__init__(model, resolution, placements, layout)
+        self.restrict = restrict
         self.stencils = "carried"  # or "dilated", "shifted": what becomes of calls that relate neighbours
         self.floor: tuple[bool, ...] = ()  # see ShiftedRuns
         self.moves_fields = False  # whether shifted runs shift the fields that the model makes itself
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def forward(self, *args: Any, grid: Shape | None = None, **kwargs: Any) -> Any:
-        """The model's arguments on any grid; ``grid`` is needed for tokens on two or more axes."""
-        shape = grid_of_inputs(args, kwargs, len(self.resolution), self.layout, grid)
-        if shape == self.resolution:
-            return self.model(*args, **kwargs)
-        if any(0 in t.shape for t in tensors((args, kwargs))):
-            return self.model(*args, **kwargs)  # no samples, no sums
+    def plan_for(self, model: nn.Module, args: Any, kwargs: Any, shape: Shape) -> CallPlan:
         native = self._regridded((args, kwargs), shape, self.resolution)
+
+        def at(new: Shape) -> Any:
+            return self._regridded(mapped(lambda t: t.detach(), native), self.resolution, new)
+
+        return make_plan(model, at, self.resolution, self.placements)
+
+    def steered(self, model: nn.Module, plan: CallPlan | None, args: Any, kwargs: Any, shape: Shape) -> Any:
         if self.stencils == "shifted":
-            plan = self.plan(*native) if self.moves_fields else None
-            return self.shifted_runs(self.model, plan)(*args, grid=shape, **kwargs)
-        plan, tape = self._recorded(native)
+            return self.shifted_runs(model, plan if self.moves_fields else None)(*args, grid=shape, **kwargs)
+        assert plan is not None
+        record = Record(plan)
+        run_under(model, record, *self._regridded((args, kwargs), shape, self.resolution))
         if self.stencils == "carried":
-            return self._replayed(Replay(plan, plan.nodes(shape), tape), (args, kwargs))
+            return self._replayed(model, Replay(plan, plan.nodes(shape), record.tape), (args, kwargs))
         whole = whole_multiple(self.resolution, shape, self.placements)
         inner = (args, kwargs) if whole == shape else self._regridded((args, kwargs), shape, whole)
-        y = self._replayed(Replay(plan, plan.nodes(whole, dilates=True), tape), inner)
+        y = self._replayed(model, Replay(plan, plan.nodes(whole, dilates=True), record.tape), inner)
         if whole == shape:
             return y
         forms, onward = iter(plan.outputs), Nodes(whole, shape, self.placements)
         return mapped(lambda t: onward.carried(t, next(forms)), y)
+
+    def steering_plan(self, model: nn.Module, args: Any, kwargs: Any, shape: Shape) -> CallPlan | None:
+        """None for shifted runs that look into nothing."""
+        if self.stencils == "shifted" and not self.moves_fields:
+            return None
+        return self.plan_for(model, args, kwargs, shape)
 
     def shifted_runs(self, model: nn.Module, plan: CallPlan | None = None) -> ShiftedRuns:
         """The model by runs on shifted training grids."""
@@ -111,7 +119,7 @@ class Extended(nn.Module):
         filled = arrangement(len(places), self.resolution)
         more = np.repeat(places[-1:], prod(filled) - len(places), 0)
         nodes = PointNodes(plan.native, filled, plan.placements, plan.origins, points=np.concatenate([places, more]))
-        y = self._replayed(Replay(plan, nodes, tape), at_points(nodes))
+        y = self._replayed(self.model, Replay(plan, nodes, tape), at_points(nodes))
         forms = iter(plan.outputs)
         return mapped(lambda t: in_a_row(t, next(forms), nodes, len(places)), y)
 
@@ -125,10 +133,12 @@ class Extended(nn.Module):
             run_under(self.model, record, *native)
         return record.plan, record.tape
 
-    def _replayed(self, replay: Replay, arguments: Any) -> Any:
+    @staticmethod
+    def _replayed(model: nn.Module, replay: Replay, arguments: Any) -> Any:
         """The run on the new grid; in training, buffers such as running statistics stay those of the native run."""
-        kept = [(b, b.detach().clone()) for b in self.model.buffers()] if self.model.training else []
-        y = run_under(self.model, replay, *arguments)
+        restores = model.training and not is_recording()
+        kept = [(b, b.detach().clone()) for b in model.buffers()] if restores else []
+        y = run_under(model, replay, *arguments)
         for b, before in kept:
             b.data.copy_(before)  # not a change that autograd should see
         return y
@@ -140,23 +150,5 @@ class Extended(nn.Module):
 
         return ExtendedOnShards
 
-    def plan(self, args: tuple[Any, ...], kwargs: dict[str, Any], again: bool = False) -> CallPlan:
-        """The calls of the model; found out once for each kind of input, or ``again``."""
-        key = input_kind(self.model, args, kwargs)
-        if again or key not in self._plans:
-
-            def at(shape: Shape) -> Any:
-                return self._regridded(mapped(lambda t: t.detach(), (args, kwargs)), self.resolution, shape)
-
-            self._plans[key] = make_plan(self.model, at, self.resolution, self.placements)
-        return self._plans[key]
-
     def _regridded(self, arguments: Any, old: Shape, new: Shape) -> Any:
         return regridded(arguments, old, new, self.placements, self.layout, self.restrict)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_plans": {}}
-
-    def extra_repr(self) -> str:
-        """The grid."""
-        return f"resolution={self.resolution}, placement={self.placements}, layout={self.layout!r}"

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from quadnorm._suggest import unknown
+from quadnorm.adapt.adapted import trial
 from quadnorm.adapt.calls import CallPlan
 from quadnorm.adapt.clouds.base import refuse_placement
 from quadnorm.adapt.clouds.extended import ExtendedPoints, extend_points
@@ -48,6 +49,7 @@ def extend(
 ) -> Extended: ...
 
 
+@trial()
 def extend(
     model: nn.Module,
     resolution: int | Sequence[int],
@@ -137,7 +139,7 @@ def extend(
     report.notes.append(f"compared with the native run on {probe.source}: equal to {gap:.1e} at its nodes")
     if probe.guessed:
         report.notes.append(probe.layout_note)
-    extended.extend_report = report
+    extended.extend_report, extended.example = report, probe.arguments
     return extended
 
 

@@ -9,7 +9,7 @@ their order; if others are not, the grid's are named behind a bar: ``b v h w c |
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -179,6 +179,16 @@ def guessable(d: int) -> tuple[str, ...]:
     """
     space = " ".join(f"s{k}" for k in range(d))
     return (*LAYOUTS, f"b c ({space})", f"b {space}", space) if d > 1 else LAYOUTS[:2]
+
+
+def batch_of_inputs(given: Sequence[Tensor], grid: Shape, layout: str) -> int | None:
+    """The batch of the first field among tensors; None if it is not the first axis."""
+    patterns = patterns_of(layout, len(grid)).of(len(given), outputs=False)
+    for x, each in zip(given, patterns, strict=True):
+        for p in each:
+            if p.opened(x, grid) is not None:
+                return x.shape[0] if p.axes[0] in (("b",), ("batch",)) else None
+    return None
 
 
 def needs_grid(layout: str, d: int) -> bool:

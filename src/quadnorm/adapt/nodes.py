@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from quadnorm._precision import full_precision
+from quadnorm._tensors import constant
 from quadnorm.adapt.forms import Form, Forms
 from quadnorm.adapt.trees import tensors
 from quadnorm.carry.lines import spline
@@ -54,6 +55,7 @@ class PaddedGridAxis(NamedTuple):
         return self.samples + self.extra
 
 
+@constant
 @lru_cache(maxsize=512)
 def _between(placement: str, old: PaddedGridAxis, new: PaddedGridAxis, wraps: bool) -> Tensor:
     """M (new, old): values at the old samples to values at the new ones; exact where they coincide."""
@@ -76,6 +78,7 @@ def interpolation(at: np.ndarray, m: int, wraps: bool) -> Tensor:
     return spline(low.long(), place - low, m)
 
 
+@constant
 @lru_cache(maxsize=512)
 def _selection(placement: str, old: PaddedGridAxis, new: PaddedGridAxis) -> Tensor | None:
     """The index of the old sample at the place of each new sample; None if some new sample lies between."""
@@ -265,6 +268,7 @@ class CountedNodes(Nodes):
             return self.origins[k, extra]
         return self.padded(k, extra).padding(self.shape[k])[0]
 
+    @constant
     def own_counts(self, k: int, n0: int, n: int, like: Tensor) -> Tensor | None:
         """(n,): the same for a grid of its own, which has n0 samples in training, placed as those of axis k are."""
         w = n0 * Anchored((n0,), (self._placement(k),)).weights(n)
@@ -273,6 +277,7 @@ class CountedNodes(Nodes):
     def _placement(self, k: int) -> str:
         return OPEN.get(self.placements[k], self.placements[k]) if self.open_ends else self.placements[k]
 
+    @constant
     def counts(self, form: Form, like: Tensor) -> Tensor | None:
         """(size,): how many training samples each new sample stands for; None where each stands for itself."""
         axes = []

@@ -116,6 +116,11 @@ def is_function(func: Any) -> bool:
     return getattr(func, "is_function", False) and not func.__module__.startswith("quadnorm.")
 
 
+def is_watched() -> bool:
+    """Whether a mode of ours sees the calls of this thread."""
+    return bool(_modes())
+
+
 def _modes() -> list[Any]:
     return getattr(_ACTIVE, "modes", [])
 

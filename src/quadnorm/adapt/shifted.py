@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from quadnorm._precision import full_precision
 from quadnorm._suggest import unknown
+from quadnorm._tensors import constant
 from quadnorm.adapt.calls import Call, CallPlan
 from quadnorm.adapt.follow import Steered, run_under
 from quadnorm.adapt.forms import Forms
@@ -66,6 +67,11 @@ class Shift:
     node: Tensor
     share: Tensor
 
+    @constant
+    def takes_all(self) -> bool:
+        """Whether every target takes all of an output."""
+        return bool((self.share == 1).all())
+
     def taken(self, x: Tensor, dim: int) -> Tensor:
         """A field's values at the shifted nodes."""
         device = x.device
@@ -85,6 +91,7 @@ class Shift:
         return torch.where(self.beyond.to(device).view(along), 2 * edge - y, y)
 
 
+@constant
 @lru_cache(maxsize=256)
 def axis_shifts(placement: str, n0: int, n: int, floor: bool, method: str) -> tuple[int, tuple[Shift, ...]]:
     """The shifts of an axis of n0 training samples that together give n samples, and how many they give.
@@ -328,7 +335,7 @@ class _Interlaced:
         for k, s in enumerate(shifts):
             along = [-1 if i == k else 1 for i in range(d)]
             part = part.index_select(k - d, s.node.to(part.device))
-            if not bool((s.share == 1).all()):
+            if not s.takes_all():
                 part = part * s.share.to(part.device, part.dtype).view(along)
             places.append(s.target.to(part.device).view(along))
         at: Any = (..., *places)
@@ -582,6 +589,7 @@ class ShiftedFields(Steered):
         return t
 
 
+@constant
 @lru_cache(maxsize=256)
 def _shift_matrix(n: int, shift: float) -> Tensor:
     """M (n, n): values at n samples to values at places ``shift`` spacings further."""

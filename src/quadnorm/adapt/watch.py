@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from quadnorm._tensors import is_recording
 from quadnorm.adapt import patches
 from quadnorm.adapt.functions import JOINED, MEETS, canonical, writes
 from quadnorm.adapt.patches import LIVE, hidden_sizes, unhidden
@@ -53,6 +54,10 @@ def advice_on_gradients() -> Iterator[None]:
 @contextmanager
 def leaving_no_trace(model: nn.Module, gradients: bool = False) -> Iterator[None]:
     """For runs that leave no trace: no gradients unless asked for, random numbers and buffers as they were."""
+    if is_recording():  # tensors have no values, and the model is a twin
+        with torch.set_grad_enabled(gradients):
+            yield
+        return
     buffers = [(b, b.detach().clone()) for b in model.buffers()]
     with torch.set_grad_enabled(gradients), torch.random.fork_rng(devices=[]):
         try:

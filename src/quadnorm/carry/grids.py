@@ -10,6 +10,7 @@ from torch import Tensor
 
 from quadnorm._precision import full_precision, is_exporting
 from quadnorm._suggest import unknown
+from quadnorm._tensors import constant
 from quadnorm.carry.lines import KEEP_SAMPLES, METHODS, Axis1D, fourier, matrix, nearest
 from quadnorm.measures._cache import TensorCache
 from quadnorm.measures.placement import PLACEMENTS, among, placements_per_axis
@@ -95,6 +96,7 @@ def _along_eager(x: Tensor, dim: int, axis: Axis1D, method: str) -> Tensor:
     return y
 
 
+@constant
 @lru_cache(maxsize=256)
 def _shared(axis: Axis1D) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Indices of the new nodes that are old ones, and of these old ones."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 import torch
 from torch import Tensor
 
-from quadnorm._tensors import outlives_its_maker
+from quadnorm._tensors import constant, outlives_its_maker
 
 MAX_BYTES = 256 * 2**20
 
@@ -24,6 +24,7 @@ class TensorCache:
         self._items: OrderedDict[Hashable, Tensor] = OrderedDict()
         self._lock = threading.Lock()
 
+    @constant
     def get(self, key: Hashable, build: Callable[[], Tensor]) -> Tensor:
         """The tensor of ``key``, built at most once while it stays in the cache. Shared: treat it as read-only."""
         if torch._C._len_torch_dispatch_stack():  # fake tensors and tracers want tensors of their own

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from quadnorm.adapt.adapted import trial
 from quadnorm.adapt.anchoring import anchored_model
 from quadnorm.adapt.auditing.commute import Gaps, Restriction, module_gaps, module_outputs
 from quadnorm.adapt.auditing.data import AuditData, MakeInput, Resolution, read_data
@@ -34,6 +35,7 @@ from quadnorm.adapt.watch import CannotFollowError
 from quadnorm.measures.base import Shape
 
 
+@trial()
 def audit(
     model: nn.Module,
     make_input: MakeInput,

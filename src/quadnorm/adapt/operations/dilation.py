@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from quadnorm._tensors import constant
 from quadnorm.adapt.calls import Step
 from quadnorm.adapt.forms import Form
 from quadnorm.adapt.nodes import Nodes, positions
@@ -74,6 +75,7 @@ def sampled_axis(nodes: Nodes, form: Form, size: int) -> SampledAxis | None:
     return SampledAxis(form.size(nodes.native), size, ratio, float(at[0]), wraps)
 
 
+@constant
 @lru_cache(maxsize=512)
 def _continued(axis: SampledAxis, before: int, after: int, mode: str, padded: tuple[bool, bool]) -> Any:
     """Two samples for each place from ``before`` samples before the axis to ``after`` behind it, the share of the

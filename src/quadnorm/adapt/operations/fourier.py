@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from quadnorm._precision import full_precision
-from quadnorm._tensors import is_plain
+from quadnorm._tensors import constant, is_plain
 from quadnorm.adapt.calls import Call, Step, WeightedStep
 from quadnorm.adapt.forms import Form
 from quadnorm.adapt.nodes import positions
@@ -299,6 +299,7 @@ def _applied(X: Tensor, d: int, E: Tensor, real: bool) -> Tensor:
     return torch.matmul(Y.to(E.dtype), E).movedim(-1, d)
 
 
+@constant
 def _analysis(n0: int, at: Positions, counts: Tensor | None, half: bool, like: Tensor) -> Tensor:
     """Columns count_j e^{−2πi k t_j / n0}: (N, n0) complex, or (N, 2(n0//2 + 1)) real."""
     real = torch.float64 if like.dtype in (torch.float64, torch.complex128) else torch.float32

@@ -1,0 +1,171 @@
+"""Passes over captured graphs: what they write into, constants computed once, and the plain module of one grid."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+aten = torch.ops.aten
+
+
+def _aliases(node: fx.Node, writes: bool) -> list[fx.Node]:
+    """The arguments of a call that its result is a view of, or with ``writes`` those that it writes into."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return []
+    found = []
+    schema = node.target._schema
+    for k, argument in enumerate(schema.arguments):
+        value = node.args[k] if k < len(node.args) else node.kwargs.get(argument.name)
+        info = argument.alias_info
+        if info is not None and (info.is_write or not writes):
+            found += [v for v in (value if isinstance(value, (tuple, list)) else (value,)) if isinstance(v, fx.Node)]
+    return found
+
+
+def written_nodes(graph: fx.Graph) -> set[fx.Node]:
+    """The nodes whose memory is written into by some call, views included."""
+    written: set[fx.Node] = set()
+    for n in graph.nodes:
+        waiting = _aliases(n, writes=True)
+        while waiting:
+            base = waiting.pop()
+            if base not in written:
+                written.add(base)
+                waiting += _aliases(base, writes=False)
+    return written
+
+
+def fold_constants(module: fx.GraphModule) -> None:
+    """Compute what depends on no input; not what is written into, nor random numbers."""
+    written = written_nodes(module.graph)
+    values: dict[fx.Node, Any] = {}
+    for n in module.graph.nodes:
+        if n in written or any(i not in values for i in n.all_input_nodes):
+            continue
+        if n.op == "get_attr":
+            values[n] = getattr(module, str(n.target))
+        elif n.op == "call_function" and _is_pure(n):
+            args, kwargs = fx.map_arg((n.args, dict(n.kwargs)), values.__getitem__)
+            with torch.no_grad():
+                values[n] = n.target(*args, **kwargs)
+    for k, (n, value) in enumerate(values.items()):
+        if n.op != "get_attr" and isinstance(value, Tensor) and any(user not in values for user in n.users):
+            module.register_buffer(f"_folded{k}", value.detach().clone())
+            with module.graph.inserting_before(n):
+                folded = module.graph.get_attr(f"_folded{k}")
+            folded.meta["val"] = value
+            n.replace_all_uses_with(folded)
+    module.graph.eliminate_dead_code(_has_effects)
+    kept = {str(n.target) for n in module.graph.nodes if n.op == "get_attr"}
+    made = [*module._buffers, *vars(module)]
+    for name in [name for name in made if name.startswith(("_folded", "_tensor_constant")) and name not in kept]:
+        delattr(module, name)
+    module.recompile()
+
+
+def _is_pure(node: fx.Node) -> bool:
+    """Whether a call gives the same for the same arguments, and does nothing else."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return node.target is operator.getitem
+    return node.target.namespace == "aten" and torch.Tag.nondeterministic_seeded not in node.target.tags
+
+
+def _has_effects(node: fx.Node) -> bool:
+    """Whether a node must stay although nothing uses it."""
+    if node.op in ("placeholder", "output"):
+        return True
+    if isinstance(node.target, torch._ops.OpOverload):
+        return bool(_aliases(node, writes=True)) and node.target is not aten.detach_.default
+    return node.op == "call_function" and getattr(node.target, "__module__", "") not in ("_operator", "math")
+
+
+def without_unused(module: fx.GraphModule, state: tuple[str, ...]) -> tuple[str, ...]:
+    """Leave out the first inputs, named ``state``, that the graph has no use for; the names of the others."""
+    placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
+    kept = []
+    for name, n in zip(state, placeholders, strict=False):
+        if n.users:
+            kept.append(name)
+        else:
+            module.graph.erase_node(n)
+    module.recompile()
+    return tuple(kept)
+
+
+# --- the plain module ------------------------------------------------------------------------------------------------
+
+
+def plain_module(
+    captured: fx.GraphModule, state: tuple[str, ...], model: nn.Module, inputs: list[str], output: Any, name: str
+) -> fx.GraphModule:
+    """A captured graph as a module of its own: it has the model's parameters and buffers, under their names.
+
+    ``inputs``: names for the inputs; ``output``: the nesting of the output, whose tensors the graph returns in a row.
+    Constants are no part of its state.
+    """
+    root = nn.Module()
+    root.add_module("constants", nn.Module())
+    kept = {*model.state_dict(keep_vars=True)}
+    for path, t in (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)):
+        _attach(root, path, t, persistent=path in kept)
+    graph, copies = fx.Graph(tracer_cls=fx.Tracer), dict[fx.Node, fx.Node]()
+    placeholders = [n for n in captured.graph.nodes if n.op == "placeholder"]
+    for n, label in zip(placeholders[len(state) :], inputs, strict=True):
+        copies[n] = graph.placeholder(label)
+    for n, path in zip(placeholders, state, strict=False):
+        copies[n] = graph.get_attr(path)
+    for n in captured.graph.nodes:
+        if n.op == "get_attr":
+            path = f"constants.{str(n.target).lstrip('_')}"
+            _attach(root, path, getattr(captured, str(n.target)), persistent=False)
+            copies[n] = graph.get_attr(path)
+        elif n.op == "call_function":
+            copies[n] = graph.node_copy(n, copies.__getitem__)
+        elif n.op == "output":
+            graph.output(_nested(output, [copies[v] for v in n.args[0]]))
+        copies.get(n, n).meta.update({k: v for k, v in n.meta.items() if k == "val"})
+    plain = fx.GraphModule(root, graph, name)
+    adopt(plain, root)
+    return plain.train(model.training)
+
+
+def adopt(plain: fx.GraphModule, root: nn.Module) -> None:
+    """Give a graph's module all that its root has, in its order; on its own it has only what the graph uses."""
+    plain._modules, plain._parameters, plain._buffers = root._modules, root._parameters, root._buffers
+    plain._non_persistent_buffers_set = root._non_persistent_buffers_set
+
+
+def _nested(output: Any, results: list[fx.Node]) -> Any:
+    """The results in the nesting of the output, where a graph can return it; else in a row."""
+    values = iter(results)
+
+    def nested(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return next(values)
+        if type(value) in (tuple, list):
+            return type(value)(map(nested, value))
+        if type(value) is dict:
+            return {k: nested(v) for k, v in value.items()}
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        raise TypeError
+
+    try:
+        return nested(output)
+    except TypeError:
+        return tuple(results)
+
+
+def _attach(root: nn.Module, path: str, t: Tensor, persistent: bool) -> None:
+    *parts, name = path.split(".")
+    for part in parts:
+        if part not in root._modules:
+            root.add_module(part, nn.Module())
+        root = root.get_submodule(part)
+    if isinstance(t, nn.Parameter):
+        root.register_parameter(name, t)
+    elif name not in root._buffers:
+        root.register_buffer(name, t, persistent=persistent)

@@ -238,6 +238,13 @@ def test_wrong_data_is_refused(data, message):
         qn.transfer(small(), 17, "endpoint", data=data)
 
 
+def test_placement_is_never_assumed():
+    """A model that does not say where its samples lie is refused, in words that a user knows; one that does is not."""
+    with pytest.raises(ValueError, match=r"which line made your grid\? linspace\(0, 1, n\): 'endpoint'"):
+        qn.transfer(small(), 17, data=pairs(17))
+    assert qn.transfer(FNO(width=4, modes=3, layers=1, placement="cell"), 9).placements == ("cell", "cell")
+
+
 def test_wrong_arguments_are_refused():
     with pytest.raises(TypeError, match=r"nn\.Module"):
         qn.transfer(torch.sin, 17, "endpoint")

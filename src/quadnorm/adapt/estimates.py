@@ -27,7 +27,7 @@ FLOOR = 1e-3  # of the mean energy: smaller samples are weighed as if they had i
 WORTH = 3e-3  # a part that would change the error's energy by a smaller share is left out
 NO_DATA_ERROR = 1e-2  # relative error that is presumed of a model without targets: decides what is worth a run
 NEWS_NOISE = 0.045  # energy of the noise in what the input's detail does, over that of the model's error
-NEWS_LARGEST = 2.5  # times the energy of the model's error: a larger effect is no news but a network out of its depth
+NEWS_LARGEST = 1.5  # times the energy of the model's error: a larger effect is no news but a network out of its depth
 NEWS_WITHOUT_DATA = 0.5  # the share where no error is known
 NEWS_FINEST = 0.25  # how much less of it is used at the finest scale of the training grid
 NEWS = 1e-4  # energy of the input's detail over its variance from which on there is news
@@ -325,8 +325,8 @@ def _news_share(effect: float, error: float, known: bool) -> float:
     The detail is what the training grid's input lacks, so that it explains part of the error there: an effect that is
     larger than the error is a network's answer to inputs such as it has not seen. Small ones drown in noise.
 
-    >>> [round(_news_share(effect, 0.01, True), 2) for effect in (0.0004, 0.002, 0.01, 0.02, 0.05)]
-    [0.0, 0.78, 0.95, 0.61, 0.0]
+    >>> [round(_news_share(effect, 0.01, True), 2) for effect in (0.0004, 0.002, 0.01, 0.014, 0.02)]
+    [0.0, 0.78, 0.95, 0.86, 0.0]
     """
     if not known:
         return NEWS_WITHOUT_DATA

@@ -52,6 +52,11 @@ def own_placement(model: nn.Module, d: int) -> tuple[str, ...] | None:
     return placements_per_axis(names.pop(), d) if len(names) == 1 else None
 
 
+def states_placement(model: nn.Module) -> bool:
+    """Whether a module of the model says where its samples lie."""
+    return bool(_stated_placements(model))
+
+
 def _stated_placements(model: nn.Module) -> dict[Placements, str]:
     """The placements that modules state, each with the name of one such module."""
     stated = ((getattr(m, "placement", None), name) for name, m in model.named_modules())

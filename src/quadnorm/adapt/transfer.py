@@ -27,7 +27,7 @@ from quadnorm.adapt.estimates import (
 )
 from quadnorm.adapt.extending import extend
 from quadnorm.adapt.layouts import Dims, map_fields, needs_grid
-from quadnorm.adapt.models import guess_dimension, model_grid
+from quadnorm.adapt.models import guess_dimension, model_grid, states_placement
 from quadnorm.adapt.native import AtNative
 from quadnorm.adapt.probes import layout_of_model, make_probe
 from quadnorm.adapt.report import grid_text, size_text
@@ -40,6 +40,12 @@ from quadnorm.measures.base import Shape
 
 PAIRS = 128  # at most so many of the given pairs are used
 SAMPLES = 16  # of the first input on a grid, for the estimates there
+_WHERE = (
+    "where the samples lie is not said, and a wrong guess is worse than doing nothing; pass placement=: which line "
+    "made your grid? linspace(0, 1, n): 'endpoint'; (arange(n) + 0.5)/n: 'cell'; arange(n)/n: 'periodic' if the domain "
+    "closes there, else 'left'; linspace(0, 1, n + 2)[1:-1]: 'interior'; quadnorm.check_grid(coarse, fine) reads it "
+    "off data at two resolutions"
+)
 Source = Callable[..., Any]  # takes the model's arguments on any grid and gives its output there
 
 
@@ -75,7 +81,9 @@ def transfer(
 
     Args:
         model: any module; not copied: training it trains this too.
-        resolution, placement: of the training grid, as for :func:`quadnorm.anchor`.
+        resolution: samples per axis of the training grid, a number for all axes or one each.
+        placement: where its samples lie, for all axes or one each: ``endpoint``, ``cell``, ``periodic``, ``left``,
+            ``interior``. Never assumed: it is needed unless the model says it (``model.placement``).
         data: input and target at the training grid, some ten pairs or more, best such as the model was not trained on:
             (x, y), where x is a tensor, a tuple of arguments or a dict of keyword arguments and y what the model is to
             return. Without it the native output stands in for the targets: the network's detail is then trusted too
@@ -95,7 +103,10 @@ def transfer(
     if restrict is not None and restrict not in METHODS:
         raise ValueError(unknown("way to restrict", restrict, METHODS))
     example, targets = _pair(data)
-    sizes, names = model_grid(model, _with_axes(model, resolution, example), placement)
+    axes = _with_axes(model, resolution, example)
+    if placement is None and not states_placement(model):
+        raise ValueError(_WHERE)
+    sizes, names = model_grid(model, axes, placement)
     if layout == "points":
         raise ValueError(
             "transfer is for models of grids; a model of points runs on others by quadnorm.extend, quadnorm.anchor "

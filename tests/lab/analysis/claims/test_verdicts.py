@@ -331,4 +331,4 @@ def test_the_closest_reading_is_used_and_the_listings_stands_beside():
     claim = next(c for c in CLAIMS if c.name == "extreme gap")
     result = judge(claim, library)
     assert (result.verdict, result.listing) == (REPRODUCED, CONTRADICTED)
-    assert str(Reading()) == "as in the catalog"
+    assert str(Reading()) == "our studies' own rows"

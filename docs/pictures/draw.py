@@ -19,12 +19,7 @@ import quadnorm as qn
 
 HERE = Path(__file__).parent
 TRAIN = 33
-WAYS = {
-    "as-trained": "as trained",
-    "anchor-all": "anchored",
-    "extended": "extended",
-    "native": "run at 33², interpolated",
-}
+WAYS = {"as-trained": "as trained", "transferred": "transferred", "native": "run at 33², interpolated"}
 THEMES = {
     "light": {"ink": "#1f2328", "faint": "#d0d7de", "bad": "#c9510c", "colours": ("#0969da", "#1a7f37", "#8250df")},
     "dark": {"ink": "#e6edf3", "faint": "#3d444d", "bad": "#f0883e", "colours": ("#58a6ff", "#56d364", "#bc8cff")},
@@ -33,7 +28,7 @@ THEMES = {
 
 def read_demo(results: Path) -> dict[str, Any]:
     """Mean errors in % of the demo's LayerNorm model, by way and grid."""
-    (run,) = results.glob("runs/fno-darcy-layer-*")
+    (run,) = results.glob(f"runs/fno-darcy-layer-{TRAIN}-s0-*")
     errors: dict[str, dict[str, float]] = {way: {} for way in WAYS}
     for file in sorted(run.glob("evaluations/*.json"), key=lambda f: int(f.stem.split("@")[1])):
         way, _, grid = file.stem.partition("@")
@@ -48,8 +43,8 @@ def transfer(figure: Figure, theme: dict[str, Any]) -> None:
     errors = json.loads((HERE / "transfer.json").read_text())["relative L2 error, %"]
     axis = figure.subplots()
     grids = [int(n) for n in errors["as-trained"]]
-    colours = dict(zip(WAYS, (theme["bad"], *theme["colours"]), strict=True))
-    for (way, label), mark, line in zip(WAYS.items(), "os^d", ("-", "-", "--", ":"), strict=True):
+    colours = dict(zip(WAYS, (theme["bad"], *theme["colours"][:2]), strict=True))
+    for (way, label), mark, line in zip(WAYS.items(), "osd", ("-", "-", ":"), strict=True):
         values = [errors[way][str(n)] for n in grids]
         axis.plot(grids, values, mark + line, color=colours[way], label=label, markersize=6, linewidth=2)
     first, last = errors["as-trained"][str(grids[0])], errors["as-trained"][str(grids[-1])]

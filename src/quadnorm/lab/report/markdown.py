@@ -1,4 +1,4 @@
-"""The results as Markdown: a page for the documentation, and the table at the head of the README.
+"""The results as Markdown: a page for the documentation, and the table of verdicts in the README.
 
 Both are generated from records; the same records give the same bytes on any day.
 """
@@ -10,16 +10,15 @@ from pathlib import Path
 from quadnorm._files import write_atomic
 from quadnorm.lab.analysis.claims.judging import Judged, judge_all
 from quadnorm.lab.analysis.claims.ledger import CONTRADICTIONS
+from quadnorm.lab.analysis.claims.verdicts import VERDICTS
 from quadnorm.lab.analysis.library import Library
-from quadnorm.lab.analysis.statistics.summaries import summarize
-from quadnorm.lab.analysis.tables.reach import COLUMNS, Reach, reach_table, reaches
+from quadnorm.lab.analysis.tables.reach import reach_table
 from quadnorm.lab.analysis.tables.study_table import table_of
 from quadnorm.lab.analysis.tables.text import escaped
-from quadnorm.lab.report.cards import OPERATORS, cards
+from quadnorm.lab.report.cards import cards
 from quadnorm.lab.report.overview import counts
 from quadnorm.lab.report.verdict_tables import READINGS, counted, readings_table, reasons, sentences, verdict_table
 
-UNLEARNED = 25.0  # LayerNorm's error in % at the training grid from which on a model has not learned its problem
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 COMMAND = "make results"
 FULL_SIZE = (
@@ -102,45 +101,25 @@ def verdict_summary(judged: tuple[Judged, ...]) -> str:
     return f"The paper's claims: {counted(paper)}. Ours: {counted(ours)}."
 
 
-def readme_table(library: Library, most: int = 8) -> str:
-    """The head table of a README: at most ``most`` settings, the largest gaps first, smallest error in bold.
+def readme_table(library: Library) -> str:
+    """The table of a README: how many of the paper's claims hold, and the first of each kind.
 
-    Settings whose models have not learned the problem are left out: they show nothing about grids.
+    Each claim is judged twice: with the reading of the paper that fits its table best, and with the listing's defaults.
     """
-    learned = [r for r in reaches(library) if summarize(r.native).mean < UNLEARNED]
-    listed = sorted(learned, key=lambda r: (-r.grids[1] / r.grids[0], r.operator, r.problem))
-    shown = _one_per_pair(listed)[:most]
-    if not shown:
-        return "No comparable records yet."
-    columns = [head for head in COLUMNS if any(head in r.far for r in shown)]
-    heads = ["model, problem", "grids", "at the training grid", *columns, "seeds"]
-    lines = ["| " + " | ".join(heads) + " |", "|:--|:--|" + "--:|" * (len(heads) - 2)]
-    for r in shown:
-        means = {head: summarize(runs) for head, runs in r.far.items()}
-        best = min(means, key=lambda head: means[head].mean)
-        cells = [f"{OPERATORS.get(r.operator, r.operator)}, {r.problem}", f"{r.grids[0]}² → {r.grids[1]}²"]
-        cells.append(str(summarize(r.native)))
-        for head in columns:
-            text = str(means[head]) if head in means else "—"
-            cells.append(f"**{text}**" if head == best else text)
-        lines.append("| " + " | ".join([*cells, str(r.seeds)]) + " |")
-    caption = (
-        "Relative L² error in %, mean ± 95 % interval over seeds, at the finer grid. Columns (paper) are trained with "
-        "that norm; the last ways use the trained LayerNorm model as it is, without retraining."
-    )
-    return "\n".join([*lines, "", caption, *reach_table(library).notes])
-
-
-def _one_per_pair(listed: list[Reach]) -> list[Reach]:
-    """The first of each (operator, problem)."""
-    chosen: dict[tuple[str, str], Reach] = {}
-    for r in listed:
-        chosen.setdefault((r.operator, r.problem), r)
-    return list(chosen.values())
+    judged = [j for j in judge_all(library) if not j.claim.ours]
+    lines = ["| the paper's claims | read as each table fits best | with the listing's defaults | the first of them |"]
+    lines.append("|:--|--:|--:|:--|")
+    for verdict in VERDICTS:
+        found = [j for j in judged if j.verdict == verdict]
+        others = sum(j.listing == verdict for j in judged)
+        if found or others:
+            first = f"{escaped(found[0].claim.text)}" if found else "—"
+            lines.append(f"| {verdict} | {len(found)} | {others} | {first} |")
+    return "\n".join(lines)
 
 
 def update_readme(path: Path, library: Library) -> None:
-    """Replace the text between the two result marks of a README by the head table."""
+    """Replace the text between the two result marks of a README by the table of verdicts."""
     text = path.read_text(encoding="utf-8")
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
         raise ValueError(

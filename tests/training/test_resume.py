@@ -208,8 +208,12 @@ def test_folders_that_cannot_be_written(tiny: Tiny, tmp_path: Path, monkeypatch:
         train(tiny(), tmp_path / "file", progress=False)
     result = train(tiny(), tmp_path / "done", progress=False)
 
-    def refused(path: Any, *args: Any, **options: Any) -> None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    opened = os.open
+
+    def refused(path: Any, flags: int, *args: Any, **options: Any) -> int:
+        if flags & os.O_CREAT:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opened(path, flags, *args, **options)
 
     # The tests may run as root, whom permissions do not stop.
     monkeypatch.setattr("quadnorm._locks.os.open", refused, raising=False)

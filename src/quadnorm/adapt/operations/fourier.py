@@ -187,7 +187,7 @@ class InverseTransform(Transform):
         return Y
 
 
-class Shift(Operation):
+class FrequencyShift(Operation):
     """``fftshift`` that puts a centred spectrum back in order, where ``ifftshift`` would be right.
 
     On odd n twice fftshift moves every wave by one; a network has learned what its training grid's n makes of it.
@@ -210,7 +210,7 @@ class Shift(Operation):
         return torch.roll(X, shifts, tuple(dims))
 
 
-register("fftshift", Shift())
+register("fftshift", FrequencyShift())
 
 
 def with_shifts_back(calls: tuple[Call, ...]) -> tuple[Call, ...]:

@@ -104,7 +104,7 @@ def _group_moments(x: Tensor, groups: int | None) -> Moments:
     return m, v
 
 
-class GroupNorm(ChannelNorm):
+class GroupNormCall(ChannelNorm):
     """``F.group_norm``."""
 
     parameters: tuple[str, ...] = ("input", "num_groups", "weight", "bias", "eps")
@@ -113,7 +113,7 @@ class GroupNorm(ChannelNorm):
         return int(given["num_groups"])
 
 
-class InstanceNorm(ChannelNorm):
+class InstanceNormCall(ChannelNorm):
     """``F.instance_norm``, and the lower level's form with nine arguments; running statistics are no sum."""
 
     parameters: tuple[str, ...] = (
@@ -147,7 +147,7 @@ class InstanceNorm(ChannelNorm):
         return None if self.mixes(step) else Reason.RUNNING
 
 
-class BatchNorm(InstanceNorm):
+class BatchNorm(InstanceNormCall):
     """``F.batch_norm``: statistics of a batch are not those of a grid, and are not anchored."""
 
     parameters: tuple[str, ...] = (
@@ -234,7 +234,7 @@ class TrailingNorm(Operation):
         return self.scaled(step, (m, v))
 
 
-class RMSNorm(TrailingNorm):
+class RMSNormCall(TrailingNorm):
     """``F.rms_norm``."""
 
     parameters: tuple[str, ...] = ("input", "normalized_shape", "weight", "eps")
@@ -269,9 +269,9 @@ class OurNorm(ChannelNorm):
         return False
 
 
-register("group_norm", GroupNorm())
-register("instance_norm", InstanceNorm())
+register("group_norm", GroupNormCall())
+register("instance_norm", InstanceNormCall())
 register("batch_norm", BatchNorm())
 register("layer_norm", TrailingNorm())
-register("rms_norm", RMSNorm())
+register("rms_norm", RMSNormCall())
 register("quadnorm.normalize", OurNorm())

@@ -207,7 +207,7 @@ class Softmax(Operation):
         return self.divided(step, x, torch.logsumexp(y + step.counts(x, [dim]).log(), dim, keepdim=True).to(y.dtype))
 
 
-class Normalize(Softmax):
+class NormalizeCall(Softmax):
     """``F.normalize``: samples divided by their p-norm."""
 
     parameters: tuple[str, ...] = ("input", "p", "dim", "eps")
@@ -271,5 +271,5 @@ register("argmax argmin kthvalue", Reduction(Reason.PICKED))
 register(each_dimension("adaptive_avg_pool"), AveragePool())
 register(each_dimension("adaptive_max_pool"), Reduction(Reason.PICKED))
 register("softmax log_softmax softmin", Softmax())
-register("normalize", Normalize())
+register("normalize", NormalizeCall())
 register("autograd.grad", Derivative(Reason.DERIVED))

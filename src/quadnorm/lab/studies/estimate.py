@@ -63,7 +63,7 @@ def step_seconds(operator: str, n: int, width: int, layers: int, batch: int = 20
 
 
 @dataclass(frozen=True)
-class Estimate:
+class TimeEstimate:
     """Core-seconds of a study, by kind of work."""
 
     runs: int
@@ -83,7 +83,7 @@ class Estimate:
         return self.core_seconds / (60 * workers * efficiency)
 
 
-def estimate(study: Study) -> Estimate:
+def estimate(study: Study) -> TimeEstimate:
     """The cost of a study; pass ``study.at("desk")`` for the cost at a preset.
 
     >>> from quadnorm.lab.studies import study
@@ -106,7 +106,7 @@ def estimate(study: Study) -> Estimate:
         key = f"{v.problem} {sorted(v.problem_params.items())}"
         samples[key] = max(samples.get(key, 0), b.train + b.val + b.test)
     data = sum(SAMPLE.get(key.partition(" ")[0], UNMEASURED) * count for key, count in samples.items())
-    return Estimate(runs, training, validation, testing, data)
+    return TimeEstimate(runs, training, validation, testing, data)
 
 
 def _step(v: Variant, n: int) -> float:

@@ -14,7 +14,7 @@ from quadnorm.problems.files import FieldFile, read_arrays, read_dataset
 from quadnorm.problems.files.model import SPACE
 from quadnorm.problems.stored.files import Files
 from quadnorm.problems.stored.placing import SETS
-from quadnorm.problems.stored.reading import Reading
+from quadnorm.problems.stored.reading import FileReading
 from quadnorm.problems.stored.source import Source, Wanted, source_of
 
 
@@ -66,7 +66,7 @@ class Arrays(Files):
             out.append(_Entry(label, entry))
         return tuple(out)
 
-    def _open(self, name: str, entry: Any, reading: Reading, wanted: Wanted) -> Source:
+    def _open(self, name: str, entry: Any, reading: FileReading, wanted: Wanted) -> Source:
         key = entry.label, reading, wanted
         if key not in self._opened:
             self._opened[key] = _read(entry, reading, wanted)
@@ -120,7 +120,7 @@ class _Entry:
         return path
 
 
-def _read(entry: _Entry, reading: Reading, wanted: Wanted) -> FieldFile:
+def _read(entry: _Entry, reading: FileReading, wanted: Wanted) -> FieldFile:
     options: dict[str, Any] = {
         "placement": reading.placement,
         "domain": reading.domain,
@@ -136,7 +136,7 @@ def _read(entry: _Entry, reading: Reading, wanted: Wanted) -> FieldFile:
     return file
 
 
-def _letters(entry: _Entry, reading: Reading) -> dict[str, str] | None:
+def _letters(entry: _Entry, reading: FileReading) -> dict[str, str] | None:
     """A pair of tensors is (N, C, *spatial), as everywhere here; the axes of other arrays are found out."""
     if entry.is_dataset or reading.letters is not None or set(entry.content) != {"x", "y"}:
         return None

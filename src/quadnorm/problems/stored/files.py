@@ -19,7 +19,7 @@ from quadnorm.problems.points import POINTS
 from quadnorm.problems.stored.base import Store, StoredProblem
 from quadnorm.problems.stored.checks import check_sets
 from quadnorm.problems.stored.placing import SETS, compared, stated_placement
-from quadnorm.problems.stored.reading import Axes, Reading
+from quadnorm.problems.stored.reading import Axes, FileReading
 from quadnorm.problems.stored.scattered import as_points
 from quadnorm.problems.stored.source import SOME, Source, Wanted, open_source
 
@@ -142,10 +142,10 @@ class Files(StoredProblem):
         if self.allow_nan and self.skip_nan:
             raise ValueError(f"{self.name}: allow_nan and skip_nan were both given; choose one")
 
-    def _reading(self, placement: Placements | None = None) -> Reading:
+    def _reading(self, placement: Placements | None = None) -> FileReading:
         try:
             where = placement or self._axes or self.placement
-            return Reading.of(where, self.domain, self.axes, self.channels, self.ignore_coordinates)
+            return FileReading.of(where, self.domain, self.axes, self.channels, self.ignore_coordinates)
         except ValueError as error:
             raise ValueError(f"{self.name}: {error}") from None
 
@@ -229,7 +229,7 @@ class Files(StoredProblem):
         wanted = Wanted((self.input, self.output), (self.input_time, self.output_time), allowed, self._mask_field)
         return [self._open(name, entry, self._reading(placement), wanted) for entry in getattr(self, name)]
 
-    def _open(self, name: str, entry: Any, reading: Reading, wanted: Wanted) -> Source:
+    def _open(self, name: str, entry: Any, reading: FileReading, wanted: Wanted) -> Source:
         return open_source(entry, reading, wanted)
 
     @property

@@ -19,10 +19,10 @@ Axes = int | str | Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Reading:
+class FileReading:
     """Arguments of the readers, checked, in a form that can be compared and hashed.
 
-    >>> Reading.of(axes={"u": "nxyc"}, placement=["endpoint", "periodic"]).options("mine.npz")
+    >>> FileReading.of(axes={"u": "nxyc"}, placement=["endpoint", "periodic"]).options("mine.npz")
     {'placement': ('endpoint', 'periodic'), 'axes': {'u': 'nxyc'}}
     """
 
@@ -40,7 +40,7 @@ class Reading:
         axes: Any = 2,
         channels: Any = "auto",
         ignore_coordinates: Any = False,
-    ) -> Reading:
+    ) -> FileReading:
         """The reading that parameters describe; a ValueError names the one that is wrong."""
         if channels not in CHANNELS:
             raise ValueError(unknown("place of the channels", channels, CHANNELS))

@@ -15,7 +15,7 @@ from quadnorm._suggest import unknown
 from quadnorm.problems.base import Array
 from quadnorm.problems.files import FieldFile, read_fields, takes
 from quadnorm.problems.files.model import SPACE
-from quadnorm.problems.stored.reading import Reading
+from quadnorm.problems.stored.reading import FileReading
 
 # Usual pairs of names: (input field, output field).
 PAIRS = (("x", "y"), ("a", "u"), ("coeff", "sol"), ("input", "output"), ("inputs", "targets"), ("nu", "tensor"))
@@ -126,7 +126,7 @@ class Source:
         return np.concatenate(parts)
 
 
-def open_source(entry: str, reading: Reading, wanted: Wanted) -> Source:
+def open_source(entry: str, reading: FileReading, wanted: Wanted) -> Source:
     """Open the file, or the pair of files joined by a plus sign, that an entry names."""
     parts = [entry] if Path(entry).expanduser().exists() else entry.split("+")
     if len(parts) > 2:
@@ -175,7 +175,7 @@ def _names(entry: str, files: tuple[FieldFile, ...], wanted: Wanted) -> tuple[st
 
 
 @lru_cache(maxsize=16)
-def _opened(path: str, reading: Reading, wanted: Wanted | None, _stamps: tuple[int, ...]) -> FieldFile:
+def _opened(path: str, reading: FileReading, wanted: Wanted | None, _stamps: tuple[int, ...]) -> FieldFile:
     place = Path(path).expanduser()
     options: dict[str, Any] = reading.options(place)
     if wanted is not None and takes(place, "fields"):

@@ -88,7 +88,7 @@ def ratio_estimate(method: Runs, baseline: Runs, level: float = 0.95) -> Estimat
     if n == 1:
         return Estimate(value, nan, nan, n, ONE_SEED)
     # As deviations from ρ̂, because the roots of the plain quadratic cancel where the spread is small.
-    (saa, sab), (_, sbb) = np.cov(a - value * b, b)
+    (saa, sab), (_, sbb) = np.cov(a - value * b, b).tolist()
     q2 = t_quantile(0.5 + level / 2, n - 1) ** 2
     A, B, C = n * mean_b**2 - q2 * sbb, -q2 * sab, -q2 * saa
     if A <= 0:

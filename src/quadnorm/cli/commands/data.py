@@ -105,7 +105,7 @@ def _reader_options(path: str, given: dict[str, Any]) -> dict[str, Any]:
     from quadnorm._suggest import unknown
     from quadnorm.problems import problem_class
     from quadnorm.problems.files import takes
-    from quadnorm.problems.stored.reading import Reading
+    from quadnorm.problems.stored.reading import FileReading
 
     known = [f.name for f in fields(problem_class("files")) if f.init and f.name not in ("train", "val", "test")]
     for name in given:
@@ -113,7 +113,7 @@ def _reader_options(path: str, given: dict[str, Any]) -> dict[str, Any]:
             raise ValueError("files: " + unknown("parameter", name, known))
         if name in ("allow_nan", "skip_nan") and not isinstance(given[name], bool):
             raise ValueError(f"files: {name} must be true or false, got {given[name]!r}")
-    reading = Reading.of(**{f.name: given[f.name] for f in fields(Reading) if f.name in given})
+    reading = FileReading.of(**{f.name: given[f.name] for f in fields(FileReading) if f.name in given})
     named = [given[name] for name in ("input", "output") if given.get(name) is not None]
     chosen = {"fields": list(dict.fromkeys(named))} if named and takes(path, "fields") else {}
     return reading.options(path) | chosen

@@ -8,9 +8,10 @@ from quadnorm._load import names_file
 from quadnorm._suggest import unknown
 from quadnorm.measures import PLACEMENTS
 from quadnorm.problems.base import Problem
+from quadnorm.problems.labelled import on_array
 from quadnorm.problems.own import own_class
 
-__all__ = ["PLACEMENTS", "Problem", "problem", "problem_names"]
+__all__ = ["PLACEMENTS", "Problem", "on_array", "problem", "problem_names"]
 
 # name: (module, class). A module is imported only when its problem is used.
 _PROBLEMS = {

@@ -23,10 +23,14 @@ class Places:
 
 def places_of(file: FieldFile) -> Places:
     """The nodes of a file as points, in the order of :meth:`FieldFile.tensor` with its spatial axes made one."""
-    found = whereabouts(file)
+    return as_places(whereabouts(file), str(file.path))
+
+
+def as_places(found: Located, label: str) -> Places:
+    """The samples of a grid as points, its axes made one; ``label`` begins an error."""
     if found.find is None:
         raise ValueError(
-            f"{file.path}: the weights of the samples are known ({found.evidence}), but not their places; add latitude "
+            f"{label}: the weights of the samples are known ({found.evidence}), but not their places; add latitude "
             "and longitude to the file"
         )
     places = found.find()

@@ -26,11 +26,11 @@ def figure(p: Problem, indices: Iterable[int] | int = 4, resolution: Resolution 
     except ImportError as error:
         raise ImportError("pictures need matplotlib: pip install 'quadnorm[bench]'") from error
     wanted = p.indices(indices)
-    if p.dim > 2:
+    on_mesh = p.placement == "points"
+    if p.dim > (3 if on_mesh else 2):
         raise ValueError(f"only problems in one or two dimensions can be drawn; {p.name} has dimension {p.dim}")
     x, y = p.sample(wanted, resolution, seed)
-    on_mesh = p.placement == "points"
-    skipped = ("x", "y") if on_mesh else ()  # the coordinates are channels, but not fields to draw
+    skipped = ("x", "y", "z") if on_mesh else ()  # the coordinates are channels, but not fields to draw
     names = [name for name in (*p.inputs, *p.outputs) if name not in skipped]
     sheet = Figure(figsize=(3.2 * len(names), 2.8 * len(wanted) + 0.4), layout="constrained")
     axes = sheet.subplots(len(wanted), len(names), squeeze=False)
@@ -38,9 +38,13 @@ def figure(p: Problem, indices: Iterable[int] | int = 4, resolution: Resolution 
         fields = dict(zip((*p.inputs, *p.outputs), (*x[row], *y[row]), strict=True))
         for axis, name in zip(axes[row], names, strict=True):
             axis.set_title(f"{name}, sample {index}" if axis is axes[row][0] else name, fontsize=10)
+            if on_mesh and p.dim == 3:
+                sheet.colorbar(_on_sphere(axis, fields, name), ax=axis, shrink=0.85)
+                continue
             axis.set_xticks([0, 1])
             if p.dim == 1:
-                axis.plot(*p.nodes(resolution), fields[name].numpy())
+                nodes = fields["x"].numpy() if on_mesh else p.nodes(resolution)[0]
+                axis.plot(nodes, fields[name].numpy(), marker="." if on_mesh else "")
                 continue
             axis.set_yticks([0, 1])
             image = _on_mesh(axis, fields, name) if on_mesh else _on_grid(axis, fields[name], p.nodes(resolution))
@@ -71,7 +75,8 @@ def draw(
 
 
 def _colours(field: Tensor) -> dict[str, Any]:
-    low, high = float(field.min()), float(field.max())
+    finite = field[field.isfinite()]
+    low, high = (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 1.0)
     bound = max(-low, high)
     if low < 0 < high:
         return {"cmap": "RdBu_r", "vmin": -bound, "vmax": bound}
@@ -94,6 +99,18 @@ def _on_mesh(axis: Any, fields: Mapping[str, Tensor], name: str) -> Any:
         axis.triplot(mesh, color="white", lw=0.3)
     axis.set_aspect("equal")
     return image
+
+
+def _on_sphere(axis: Any, fields: Mapping[str, Tensor], name: str) -> Any:
+    """Points by longitude and latitude; those that a mask leaves out are not drawn."""
+    there = (fields["volume"] > 0).numpy()
+    x, y, z = (fields[a].double().numpy()[there] for a in "xyz")
+    lon, lat = np.degrees(np.arctan2(y, x)), np.degrees(np.arcsin(np.clip(z, -1, 1)))
+    size = min(40.0, 2e4 / max(len(lon), 1))
+    values = fields[name][fields["volume"] > 0]
+    axis.set_xlabel("longitude", fontsize=8)
+    axis.set_ylabel("latitude", fontsize=8)
+    return axis.scatter(lon, lat, c=values.numpy(), s=size, marker="s", linewidths=0, **_colours(values))
 
 
 def _edges(first: float, last: float, n: int) -> tuple[float, float]:

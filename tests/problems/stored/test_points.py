@@ -146,3 +146,31 @@ def test_training_there(tmp_path, kind):
 
 def test_fields_helper_has_samples_first():
     assert fields(("x",), np.zeros(3))["a"].dims == ("sample", "x")
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "triangles", "ugrid"])
+def test_show_says_it_in_ten_lines_and_draws_it(tmp_path, capsys, kind):
+    from quadnorm.cli.app import run
+
+    dataset = KINDS[kind]()[["a"] if kind == "gaussian" else list(KINDS[kind]().data_vars)]
+    path = write(dataset, tmp_path, "netcdf4")
+    assert run(["data", "show", str(path), "-n", "1", "-o", str(tmp_path / "a.png")]) == 0
+    said = capsys.readouterr().out
+    assert "; sure: " in " ".join(said.split())
+    assert (tmp_path / "a.png").stat().st_size > 5000
+    from quadnorm.problems.stored.describe import describe
+
+    assert len(str(describe(path)).splitlines()) <= 10
+
+
+def test_show_lists_the_fields_of_every_grid(tmp_path):
+    from quadnorm.problems.stored.describe import describe
+
+    dataset = KINDS["gaussian"]()
+    dataset["coarse"] = (("sample", "lat2", "lon2"), np.zeros((COUNT, 3, 4)))
+    dataset = dataset.assign_coords(lat2=("lat2", [-60.0, 0, 60]), lon2=("lon2", 90.0 * np.arange(4)))
+    for name, units in (("lat2", "degrees_north"), ("lon2", "degrees_east")):
+        dataset[name].attrs["units"] = units
+    card = str(describe(write(dataset, tmp_path, "netcdf4")))
+    assert "at 8×16" in card
+    assert "other grid, 3×4: coarse (latitude cell, longitude periodic" in card

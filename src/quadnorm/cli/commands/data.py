@@ -93,9 +93,25 @@ def show(
     card = describe(name, **_reader_options(name, given))
     say(dumps(card.to_json()) if as_json else card)
     if out is not None:
-        p = problem("files", train=name, **given)
+        p = _drawable(name, given, card)
         count = min(samples, card.samples)
         say(draw(p, out, count, card.resolution, seed))
+
+
+def _drawable(name: str, given: dict[str, Any], card: Any) -> Any:
+    """The problem of a file; of one that does not say what is input and output, its first field at its first time."""
+    from quadnorm.problems import problem
+
+    try:
+        return problem("files", train=name, **given)
+    except ValueError as error:
+        unclear = "which field is the input" in str(error) or "time steps" in str(error) or card.others
+        if not unclear or "input" in given:
+            raise
+    field, axes = card.fields[0][0], card.fields[0][1].split(", ")
+    step = {"input_time": 0, "output_time": 0} if "time" in axes and "sample" not in axes else {}
+    dim = {"axes": len(card.resolution)} if "axes" not in given and len(card.resolution) != 2 else {}
+    return problem("files", train=name, **{"input": field, "output": field, "allow_nan": True, **step, **dim, **given})
 
 
 def _reader_options(path: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -100,3 +100,11 @@ def test_means_over_cells_are_told_from_samples(rate):
 def test_nested_samples_are_no_means():
     x = torch.randn(2, 1, 33, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     assert not check_grid(x[..., ::2], x).means
+
+
+def test_the_coarser_grid_has_four_samples_or_more_and_fewer_than_the_finer_one():
+    f = lambda n: torch.exp(torch.linspace(0, 1, n, dtype=torch.float64))[None, None]  # noqa: E731
+    assert check_grid(f(4), f(13)).placement == ("endpoint",)
+    for n, m in ((3, 13), (9, 9), (13, 9)):
+        with pytest.raises(ValueError, match="the first grid must be coarser on every axis, with 4 samples or more"):
+            check_grid(f(n), f(m))

@@ -102,6 +102,12 @@ def test_spline_is_scipys_between_any_two_placements(source: str, target: str, m
     np.testing.assert_allclose(matrix(Axis1D(source, m, target, n), "cubic"), expected, atol=1e-9, rtol=1e-9)
 
 
+@pytest.mark.parametrize("method", ["linear", "cubic"])
+@pytest.mark.parametrize("source", PLACEMENTS)
+def test_a_single_sample_is_a_constant(source: str, method: str) -> None:
+    assert matrix(Axis1D(source, 1, "endpoint", 5), method).tolist() == [[1.0]] * 5
+
+
 @pytest.mark.parametrize("target", PLACEMENTS)
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 8, 9])
 def test_periodic_cubic_is_the_trigonometric_interpolant(m: int, target: str) -> None:

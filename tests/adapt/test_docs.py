@@ -148,3 +148,27 @@ def test_public_names_come_from_here():
 
     for name in ("anchor", "convert", "audit", "at_native", "extend", "register_anchor"):
         assert getattr(quadnorm, name) is getattr(quadnorm.adapt, name)
+
+
+def test_the_tables_of_where_each_wins():
+    """Means over seeds, ratios to the best of four, and the place in the page."""
+    page = example("where_each_wins")
+    ways = dict.fromkeys(page.WAYS, 4.0)
+    results = {
+        "fno-darcy-layer-33-s0-0a": {f"65|{way}": v for way, v in {**ways, "transferred": 2.0}.items()},
+        "fno-darcy-layer-33-s1-0b": {f"65|{way}": v for way, v in {**ways, "extended": 2.0}.items()},
+        "case|kinks|0": {way: v for way, v in ways.items() if way != "bicubic"},
+    }
+    rows = page.settings(results)
+    assert [(name, len(seeds)) for name, seeds in rows.items()] == [("kinks", 1), ("fno-darcy-layer, 33² → 65²", 2)]
+    assert (
+        "| fno-darcy-layer, 33² → 65² | 2 | 4.00 | 4.00 | **3.00** | 4.00 | 4.00 | 4.00 | **3.00** | 1.000 |"
+        in page.table(rows)
+    )
+    assert "| as trained | 1.155 | 1.33 | 2 |" in page.summary(rows)  # √(1 · 4/3)
+    marked = "a <!-- x: written by examples/where_each_wins.py -->old<!-- end of x --> b"
+    assert page.written(marked, "x", "new") == (
+        "a <!-- x: written by examples/where_each_wins.py -->\nnew\n<!-- end of x --> b"
+    )
+    with pytest.raises(ValueError, match="no place for y"):
+        page.written(marked, "y", "new")

@@ -96,7 +96,7 @@ def anchor(
     ------  ---------  --------  -------------------
     1       GroupNorm  anchored  counting → anchored
     note: compared with the model on random input at 17×17: equal to 0.0e+00 of the largest output
-    note: drift from 17×17 to 33×33 on a smooth input: as it is ..., anchor ..., extend ..., at_native 0.0e+00; take ...
+    note: drift from 17×17 to 33×33 on a smooth input: as it is ..., anchor ..., extend ..., at_native 0.0e+00; ...
     """
     if layout == "points":
         refuse_placement(placement)

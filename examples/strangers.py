@@ -1,7 +1,7 @@
 """Models as other people write them, for ``examples/zoo.py``: (B, 1, n, n) → (B, 1, n, n), random weights.
 
-None of them knows of quadnorm. Those of neuraloperator need ``pip install 'quadnorm[compat]'``, LocalNO also
-``pip install --no-deps torch-harmonics==0.7.4``.
+None of them knows of quadnorm. ``MODELS`` has those that the extra ``compat`` and this file bring (LocalNO needs
+``pip install --no-deps torch-harmonics==0.7.4``), ``PACKAGED`` those of packages to be installed beside them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,46 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+import quadnorm as qn
+
 WIDTH = 12
+NATIVE = 33
+WAYS = ("as it is", "anchored", "extended", "run at 33²")
+
+
+def smooth(n: int, periodic: bool = False) -> Tensor:
+    """Three smooth fields at n samples per axis, (3, 1, n, n): endpoint-inclusive and not zero at the boundary, or
+    periodic."""
+    r = torch.arange(n, dtype=torch.float64) / (n if periodic else n - 1)
+    waves = [(1.3, 0.4, 2.1, 0.9), (2.9, 1.0, 0.7, 0.2), (3.7, 2.5, 3.1, 1.4)]
+    if periodic:
+        whole = ((1, 1), (2, 1), (1, 3))
+        waves = [(6.2831853 * k, b, 6.2831853 * m, d) for (k, m), (_, b, _, d) in zip(whole, waves, strict=True)]
+    return torch.stack([torch.sin(a * r + b)[:, None] * torch.cos(c * r + d) for a, b, c, d in waves])[:, None].float()
+
+
+def ways(model: nn.Module, native: int = NATIVE, placement: str = "endpoint") -> tuple[dict[str, Any], dict[str, str]]:
+    """The model in every way that takes it, and why the others do not."""
+    grid, example = (native, native), smooth(native, placement == "periodic")
+    makers = {
+        "anchored": lambda: qn.anchor(model, grid, placement, example=example),
+        "extended": lambda: qn.extend(model, grid, placement, example=example),
+        "run at 33²": lambda: qn.at_native(model, grid, placement),
+    }
+    usable: dict[str, Any] = {"as it is": model}
+    refused = {}
+    for way, make in makers.items():
+        try:
+            usable[way] = make()
+        except (ValueError, RuntimeError) as error:
+            refused[way] = reason(error)
+    return usable, refused
+
+
+def reason(error: Exception) -> str:
+    """An error's first line, without what announces a list below it."""
+    first = (str(error) or type(error).__name__).splitlines()[0]
+    return first.rpartition(";")[0] if first.endswith(":") else first
 
 
 def neuralop(name: str, **options: Any) -> nn.Module:
@@ -215,4 +254,125 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "softmax attention": lambda: Attention(False),
     "U-Net": UNet,
     "vision transformer": VisionTransformer,
+}
+
+
+class Field(nn.Module):
+    """A packaged model as a function of one field; ``forward`` says how it is called."""
+
+    def __init__(self, inner: nn.Module, forward: Callable[[nn.Module, Tensor], Any]) -> None:
+        super().__init__()
+        self.inner, self.call = inner, forward
+
+    def forward(self, x: Tensor) -> Any:
+        return self.call(self.inner, x)
+
+
+def well(name: str, **options: Any) -> nn.Module:
+    """A benchmark model of the_well, on 32×32."""
+    from the_well.benchmark import models
+
+    usual = {"dim_in": 1, "dim_out": 1, "n_spatial_dims": 2, "spatial_resolution": (32, 32)}
+    net = getattr(models, name)(**usual, **options)
+    if name in ("AFNO", "AViT"):  # channels last
+        return Field(net, lambda net, x: net(x.movedim(1, -1)).movedim(-1, 1))
+    return net
+
+
+def segmentation(name: str, encoder: str = "resnet18") -> nn.Module:
+    """A network of segmentation-models-pytorch, without its trained weights."""
+    import segmentation_models_pytorch as smp
+
+    return getattr(smp, name)(encoder, encoder_weights=None, in_channels=1, classes=1)
+
+
+def monai(name: str, **options: Any) -> nn.Module:
+    """A network of MONAI in two dimensions."""
+    from monai.networks import nets
+
+    return getattr(nets, name)(**{"spatial_dims": 2, "in_channels": 1, "out_channels": 1, **options})
+
+
+def diffusers(name: str) -> nn.Module:
+    """A network of diffusers: a denoising U-Net at a fixed time, or an autoencoder."""
+    import diffusers as package
+
+    width = (32, 64)
+    if name == "UNet2DModel":
+        net = package.UNet2DModel(
+            sample_size=32,
+            in_channels=1,
+            out_channels=1,
+            block_out_channels=width,
+            down_block_types=("DownBlock2D", "AttnDownBlock2D"),
+            up_block_types=("AttnUpBlock2D", "UpBlock2D"),
+            layers_per_block=1,
+        )
+        return Field(net, lambda net, x: net(x, 10).sample)
+    net = getattr(package, name)(in_channels=1, out_channels=1, block_out_channels=width, **_blocks())
+    return Field(net, lambda net, x: net(x).sample)
+
+
+def _blocks() -> dict[str, Any]:
+    return {"down_block_types": ("DownEncoderBlock2D",) * 2, "up_block_types": ("UpDecoderBlock2D",) * 2}
+
+
+def physicsnemo(name: str) -> nn.Module:
+    """A model of PhysicsNeMo."""
+    if name == "FNO":
+        from physicsnemo.models.fno import FNO
+
+        return FNO(1, 1, decoder_layer_size=32, dimension=2, latent_channels=WIDTH, num_fno_modes=8, padding=4)
+    if name == "AFNO":
+        from physicsnemo.models.afno import AFNO
+
+        return AFNO([32, 32], 1, 1, patch_size=[4, 4], embed_dim=32, depth=2, num_blocks=4)
+    from physicsnemo.models.pix2pix import Pix2Pix
+
+    return Pix2Pix(1, 1, 2, conv_layer_size=16, n_downsampling=2, n_upsampling=2, n_blocks=2)
+
+
+def pina() -> nn.Module:
+    """PINA's FNO, channels last."""
+    from pina.model import FNO
+
+    net = FNO(nn.Linear(1, WIDTH), nn.Linear(WIDTH, 1), n_modes=8, dimensions=2, inner_size=WIDTH, n_layers=3)
+    return Field(net, lambda net, x: net(x.movedim(1, -1)).movedim(-1, 1))
+
+
+def x_unet() -> nn.Module:
+    """Phil Wang's U-Net of ConvNeXt blocks."""
+    from x_unet import XUnet
+
+    return XUnet(dim=16, channels=1, out_dim=1, dim_mults=(1, 2), num_blocks_per_stage=(1, 1))
+
+
+SEGMENTATION = ("Unet", "UnetPlusPlus", "FPN", "Linknet", "PSPNet", "DeepLabV3", "DeepLabV3Plus", "MAnet", "PAN")
+SEGMENTATION = (*SEGMENTATION, "UPerNet", "Segformer")
+PACKAGED: dict[str, Callable[[], nn.Module]] = {
+    "the_well FNO": lambda: well("FNO", modes1=8, modes2=8, hidden_channels=16),
+    "the_well TFNO": lambda: well("TFNO", modes1=8, modes2=8, hidden_channels=16),
+    "the_well UNetClassic": lambda: well("UNetClassic", init_features=8),
+    "the_well UNetConvNext": lambda: well("UNetConvNext", init_features=8, stages=3),
+    "the_well AFNO": lambda: well("AFNO", hidden_dim=64, n_blocks=2, patch_size=4),
+    "the_well AViT": lambda: well("AViT", hidden_dim=48, num_heads=4, processor_blocks=2),
+    "the_well DilatedResNet": lambda: well("DilatedResNet", blocks=2, levels_per_block=3, hidden_dim=16),
+    "the_well ReFNO": lambda: well("ReFNO", hidden_dim=16, blocks=2),
+    "PhysicsNeMo FNO": lambda: physicsnemo("FNO"),
+    "PhysicsNeMo AFNO": lambda: physicsnemo("AFNO"),
+    "PhysicsNeMo Pix2Pix": lambda: physicsnemo("Pix2Pix"),
+    "pina FNO": pina,
+    "diffusers UNet2DModel": lambda: diffusers("UNet2DModel"),
+    "diffusers AutoencoderKL": lambda: diffusers("AutoencoderKL"),
+    "diffusers VQModel": lambda: diffusers("VQModel"),
+    "x-unet": x_unet,
+    "MONAI BasicUNet": lambda: monai("BasicUNet", features=(8, 8, 16, 32, 64, 8)),
+    "MONAI UNet": lambda: monai("UNet", channels=(8, 16, 32), strides=(2, 2)),
+    "MONAI AttentionUnet": lambda: monai("AttentionUnet", channels=(8, 16, 32), strides=(2, 2)),
+    "MONAI SegResNet": lambda: monai("SegResNet", init_filters=8),
+    "MONAI VNet": lambda: monai("VNet"),
+    "MONAI UNETR": lambda: monai("UNETR", img_size=(32, 32), feature_size=8, hidden_size=48, mlp_dim=96, num_heads=4),
+    "MONAI SwinUNETR": lambda: monai("SwinUNETR", feature_size=12),
+    **{f"segmentation-models {name}": (lambda name=name: segmentation(name)) for name in SEGMENTATION},
+    "segmentation-models Unet, MobileNetV2": lambda: segmentation("Unet", "mobilenet_v2"),
 }

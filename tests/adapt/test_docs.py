@@ -125,7 +125,7 @@ def test_the_training_measure_of_a_cloud(monkeypatch):
 def test_the_weights_of_a_sum_over_neighbours(monkeypatch):
     """They add up to the training grid's nodes, so that a sum over a finer grid has the training grid's size."""
     monkeypatch.syspath_prepend(ROOT / "examples")
-    fnogno = example("zoo_fnogno")
+    fnogno = example("zoo_points")
     search = fnogno.TrainingWeights(lambda data, queries, radius: {"neighbors_index": torch.arange(len(data))})
     for n in (33, 65, 50):
         r = torch.linspace(0, 1, n)

@@ -270,3 +270,48 @@ def test_masks_of_tokens_and_of_their_pairs():
     native = qn.at_native(model, (5, 5), layout="tokens")
     y = native(fine, wide, pairs, grid=(9, 9)).unflatten(1, (9, 9))[:, ::2, ::2].flatten(1, 2)
     torch.testing.assert_close(y, model(x, absent, blind), rtol=1e-5, atol=1e-6)
+
+
+class Ocean(nn.Module):
+    """As ocean U-Nets have it: a mask as an argument, land set to zero, a mean over the sea."""
+
+    def __init__(self):
+        super().__init__()
+        self.lift, self.head = nn.Conv2d(1, 4, 1), nn.Conv2d(4, 1, 1)
+
+    def forward(self, x, sea):
+        y = self.lift(x) * sea[:, None]
+        return self.head(y - y.sum((2, 3), keepdim=True) / sea.sum((1, 2))[:, None, None, None]) * sea[:, None]
+
+
+def test_land_goes_to_the_training_grid_as_a_fraction():
+    """A coarse cell that is half land counts half in the sums, which are then those of the fine sea."""
+    torch.manual_seed(0)
+    model = Ocean()
+    layout = "b c h w, b h w @mean -> b c h w"
+    x, sea = torch.ones(1, 1, 16, 16), torch.zeros(1, 16, 16)
+    sea[..., :9, :] = 1  # the fifth row of coarse cells is half land
+    example = torch.randn(1, 1, 8, 8), torch.ones(1, 8, 8)
+    totals = []
+
+    class Spy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.ocean = model
+
+        def forward(self, x, sea):
+            totals.append(sea.detach().mean())
+            return self.ocean(x, sea)
+
+    native = qn.at_native(Spy(), (8, 8), "cell", layout=layout)
+    native(x, sea)
+    torch.testing.assert_close(totals[-1], sea.mean())
+    nearest = qn.at_native(Spy(), (8, 8), "cell", layout=layout.replace("@mean", "@nearest"))
+    nearest(x, sea)
+    assert abs(float(totals[-1] - sea.mean())) > 0.05
+    extended = qn.extend(model, (8, 8), "cell", layout=layout, example=example)
+    rough = torch.randn(1, 1, 16, 16)
+    y = extended(rough, sea)
+    assert bool((y[..., 9:, :] == 0).all())  # the new grid's own coast
+    with pytest.raises(ValueError, match="mean"):
+        qn.at_native(model, (8, 8), "cell", layout="b c h w, b h w @means")

@@ -4,7 +4,8 @@ ones where no example is given.
 A layout is a word or a sentence. Words: ``first`` (B, C, *spatial), ``last`` (B, *spatial, C), ``tokens`` (B, N, C)
 with the samples of the grid in a row. Sentences name axes as einops does: ``b t c h w``, ``b (h w) c``; a comma between
 arguments, an arrow before outputs: ``b h w t c, b h w -> b h w c``. Names other than b, c and t are the grid's axes, in
-their order; if others are not, the grid's are named behind a bar: ``b v h w c | h w``.
+their order; if others are not, the grid's are named behind a bar: ``b v h w c | h w``. An argument that is to go to
+other grids in a way of its own says so: ``b c h w, b h w @mean`` for land that is carried as a fraction.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from torch import Tensor, nn
 from quadnorm._suggest import unknown
 from quadnorm.adapt.trees import mapped, tensors
 from quadnorm.carry.grids import carry
+from quadnorm.carry.lines import METHODS
 from quadnorm.measures.base import Shape
 
 LAYOUTS = ("first", "last", "tokens")
@@ -41,6 +43,7 @@ class Pattern:
     axes: tuple[tuple[str, ...], ...]
     space: tuple[str, ...]  # the grid's axes, in its order
     labels: bool = False  # fits tensors of booleans and integers only, such as masks
+    method: str | None = None  # how it goes to another grid, if not as the others do
 
     @property
     def is_field(self) -> bool:
@@ -135,7 +138,12 @@ def patterns_of(layout: str, d: int) -> Patterns:
 def _sentence(layout: str, d: int) -> Patterns:
     body, _, named = layout.partition("|")
     left, _, right = body.partition("->")
-    given, returned = ([_axes(part, layout) for part in side.split(",")] for side in (left, right or left))
+    sides = [[part.partition("@") for part in side.split(",")] for side in (left, right or left)]
+    methods = [[method.strip() or None for _, _, method in side] for side in sides]
+    for method in methods[0] + methods[1]:
+        if method is not None and method not in METHODS:
+            raise ValueError(unknown("way to interpolate", method, METHODS))
+    given, returned = ([_axes(part, layout) for part, _, _ in side] for side in sides)
     names = tuple(dict.fromkeys(name for part in (*given, *returned) for axis in part for name in axis))
     space = tuple(named.split()) or tuple(name for name in names if name not in NOT_SPACE)
     if len(space) != d or not set(space) <= set(names):
@@ -143,7 +151,10 @@ def _sentence(layout: str, d: int) -> Patterns:
             f"layout {layout!r} has the grid's axes {', '.join(space) or 'nowhere'}, but the grid has {d}; names other "
             f"than b, c and t are the grid's, or those behind a bar: '{body.strip()} | h w'"
         )
-    patterns = [tuple(Pattern(part, space) for part in side) for side in (given, returned)]
+    patterns = [
+        tuple(Pattern(part, space, method=method) for part, method in zip(side, ways, strict=True))
+        for side, ways in zip((given, returned), methods, strict=True)
+    ]
     if not any(p.is_field for p in patterns[0]):
         raise ValueError(f"layout {layout!r} has no argument with all of the grid's axes {', '.join(space)}")
     return Patterns(patterns[0], patterns[1], ordered=True)
@@ -244,22 +255,28 @@ def map_fields(
 
     Samples in a row are given, and taken back, as a grid. ``outputs``: the value is what the model returned.
     """
+    return _map_patterns(value, grid, layout, lambda x, dims, pattern: change(x, dims), outputs)
+
+
+def _map_patterns(
+    value: Any, grid: Shape, layout: str, change: Callable[[Tensor, Dims, Pattern], Tensor], outputs: bool
+) -> Any:
     patterns = patterns_of(layout, len(grid)).of(len(tensors(value)), outputs)
 
     def change_field(x: Tensor) -> Tensor:
         each = next(patterns)
-        rows = next((p for p in each if p.is_field and (p.in_a_row or len(grid) == 1)), None)
+        rows = next((p for p in each if p.in_a_row and p.is_field), None)
         if rows is not None and not x.is_floating_point() and x.shape == (prod(grid), prod(grid)):
             pairs = Pattern((rows.space, ("other",)), rows.space)  # a mask of pairs of samples
             for _ in range(2):
                 field = pairs.opened(x, grid)
                 assert field is not None
-                x = pairs.closed(change(*field)).mT
+                x = pairs.closed(change(*field, pairs)).mT
             return x
         for pattern in each:
             field = pattern.opened(x, grid)
             if field is not None:
-                return pattern.closed(change(*field))
+                return pattern.closed(change(*field, pattern))
         return x
 
     return mapped(change_field, value)
@@ -284,10 +301,14 @@ def regridded(
     """Every field on the grid ``old`` among the arguments, on the grid ``new``; everything else as it is."""
     last = tuple(range(-len(old), 0))
 
-    def change(x: Tensor, dims: Dims) -> Tensor:
-        return carry(x.movedim(dims, last), new, placements, method).movedim(last, dims)
+    def change(x: Tensor, dims: Dims, pattern: Pattern) -> Tensor:
+        way = pattern.method or method
+        if way == "mean" and x.dtype == torch.bool:  # where most of the cell is
+            share = carry(x.movedim(dims, last).float(), new, placements, way)
+            return (share >= 0.5).movedim(last, dims)
+        return carry(x.movedim(dims, last), new, placements, way).movedim(last, dims)
 
-    return map_fields(value, old, layout, change, outputs)
+    return _map_patterns(value, old, layout, change, outputs)
 
 
 def guess_examples(model: nn.Module, resolution: Shape) -> Iterator[tuple[Tensor, str]]:

@@ -39,7 +39,9 @@ class CallListing(Observed):
     def observe(self, call: Call, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         step = Step(call, func, args, kwargs, self.nodes, result=result)
         operation = extending(step)
-        if operation is not None and operation.carried and operation.reason in STENCILS and not call.settled:
+        waves = any(t.is_complex() for t in tensors((args, kwargs)))  # a slice of a spectrum is no stencil
+        stencil = operation is not None and operation.carried and operation.reason in STENCILS and not waves
+        if operation is not None and stencil and not call.settled:
             self.stencils.append(operation.dilates(step))
         if call.name == "pad":
             note_padding(step, result)

@@ -224,10 +224,12 @@ def page(results: Values, template: Path) -> str:
         ("summary", summary(results)),
         ("drift", drift_table(results)),
         ("refused", refusals(results)),
-        ("points", cloud_table(results["points"])),
-        ("FNOGNO", grid_table(results["FNOGNO"])),
+        ("points", cloud_table(results["points"]) if "points" in results else None),
+        ("FNOGNO", grid_table(results["FNOGNO"]) if "FNOGNO" in results else None),
         ("trained", trained_table(results)),
     ):
+        if body is None:  # not measured: the page keeps what it has
+            continue
         start, end = f"<!-- {mark} -->\n", f"\n<!-- end of {mark} -->"
         head, _, rest = text.partition(start)
         text = head + start + body + end + rest.partition(end)[2]

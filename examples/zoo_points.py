@@ -188,7 +188,8 @@ def grid_drift(grids: tuple[int, ...] = (65, 129)) -> dict[str, Any]:
     native = model(smooth(NATIVE))
     usable, refused = ways(model)
     weighed: Any = qn.anchor(model, (NATIVE, NATIVE), "endpoint", example=smooth(NATIVE))
-    weighed.fnogno.gno.neighbor_search = TrainingWeights(weighed.fnogno.gno.neighbor_search)
+    gno = getattr(weighed, "model", weighed).fnogno.gno
+    gno.neighbor_search = TrainingWeights(gno.neighbor_search)
     usable[WEIGHED] = weighed
     drifts = {w: [float((f(smooth(n)) - native).norm() / native.norm()) for n in grids] for w, f in usable.items()}
     return {"refused": refused, **drifts}

@@ -74,6 +74,7 @@ class CallPlan:
     origins: dict[tuple[int, int], int] = field(default_factory=dict)  # see plan.py
     jumps: bool = False  # whether a constant field, such as a coordinate, jumps where a periodic axis closes
     learned: bool = False  # whether a foreign field is computed from parameters that are trained
+    carried: frozenset[int] = frozenset()  # calls whose native result is interpolated, because a replay differs from it
     summed_padding: frozenset[tuple[int, int]] = frozenset()  # (axis, samples padded to it) that sums see
     unseen: tuple[str, ...] = ()  # modules with a foreign field from the input, computed out of sight, as by NumPy
 

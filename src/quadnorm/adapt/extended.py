@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -39,6 +40,7 @@ class Extended(Adapted):
     ) -> None:
         super().__init__(model, resolution, placements, layout)
         self.restrict = restrict
+        self.carried: frozenset[int] = frozenset()  # calls whose replay differs from the native run
         self.stencils = "carried"  # or "dilated", "shifted": what becomes of calls that relate neighbours
         self.floor: tuple[bool, ...] = ()  # see ShiftedRuns
         self.moves_fields = False  # whether shifted runs shift the fields that the model makes itself
@@ -49,7 +51,7 @@ class Extended(Adapted):
         def at(new: Shape) -> Any:
             return self._regridded(mapped(lambda t: t.detach(), native), self.resolution, new)
 
-        return make_plan(model, at, self.resolution, self.placements)
+        return replace(make_plan(model, at, self.resolution, self.placements), carried=self.carried)
 
     def steered(self, model: nn.Module, plan: CallPlan | None, args: Any, kwargs: Any, shape: Shape) -> Any:
         if self.stencils == "shifted":
@@ -149,6 +151,11 @@ class Extended(Adapted):
         from quadnorm.adapt.shards import ExtendedOnShards
 
         return ExtendedOnShards
+
+    def carry_also(self, call: int) -> None:
+        """Interpolate the native result of one more call."""
+        self.carried |= {call}
+        self.forget()
 
     def _regridded(self, arguments: Any, old: Shape, new: Shape) -> Any:
         return regridded(arguments, old, new, self.placements, self.layout, self.restrict)

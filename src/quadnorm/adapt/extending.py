@@ -17,17 +17,21 @@ from quadnorm.adapt.calls import CallPlan
 from quadnorm.adapt.clouds.base import refuse_placement
 from quadnorm.adapt.clouds.extended import ExtendedPoints, extend_points
 from quadnorm.adapt.extended import Extended
+from quadnorm.adapt.follow import run_under
+from quadnorm.adapt.forms import refuse_state
 from quadnorm.adapt.listing import listing_of, report_of
 from quadnorm.adapt.models import check_module, model_grid
 from quadnorm.adapt.nodes import at_training_nodes, relative_gap
 from quadnorm.adapt.probes import Probe, make_probe
 from quadnorm.adapt.report import AnchorReport, Entry, Reason, grid_text, size_text
 from quadnorm.adapt.shifted import commutes_with_rolls, gap_of_shifted, has_stencils, own_fields
+from quadnorm.adapt.steer import FirstDifference, NativeResults, Record
 from quadnorm.adapt.trees import tensors
-from quadnorm.adapt.watch import CannotFollowError, first_line, leaving_no_trace, trial_output
+from quadnorm.adapt.watch import CannotFollowError, StatefulError, first_line, leaving_no_trace, trial_output
 from quadnorm.carry.lines import METHODS
 from quadnorm.measures.base import Shape
 
+MOST_CARRIED = 16  # calls whose replay differs from the native run
 TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4}  # relative, at the training nodes; half precision has 3e-2
 
 
@@ -151,8 +155,9 @@ def _settled(extended: Extended, probe: Probe) -> tuple[AnchorReport, float]:
     """
     model = extended.model
     try:
-        plan = extended.plan(*probe.arguments)
-        gap_at_training_nodes(extended, plan, probe)
+        plan = _carrying_what_differs(extended, probe)
+    except StatefulError:
+        raise
     except CannotFollowError as error:
         runs_elsewhere = error.__cause__ is None  # else it fails on other grids, as a table of positions makes it
         if runs_elsewhere and not has_stencils(model, probe):
@@ -160,6 +165,11 @@ def _settled(extended: Extended, probe: Probe) -> tuple[AnchorReport, float]:
         return _by_shifted_runs(extended, probe, AnchorReport(""), error)
     listing = listing_of(model, plan, *probe.arguments)
     report = report_of(listing)
+    for at in sorted(extended.carried):
+        call = plan.calls[at]
+        kept = [e for e in report if (e.name, e.call) != (call.module, call.name)]
+        report = AnchorReport("", kept)
+        report.add(call.module, f"call {call.name}", "carried", Reason.DIFFERS.text(), call.name)
     if listing.stencils and all(listing.stencils):
         extended.stencils = "dilated"
         try:
@@ -180,6 +190,50 @@ def _settled(extended: Extended, probe: Probe) -> tuple[AnchorReport, float]:
 
 def _dilated(entry: Entry) -> Entry:
     return replace(entry, action="dilated", why=entry.why.replace(Reason.INTERPOLATED.value, Reason.DILATED.value))
+
+
+def _carrying_what_differs(extended: Extended, probe: Probe) -> CallPlan:
+    """The plan of the extended model, such that it gives the native run's values at the training nodes.
+
+    A call whose replay differs from the native run there gets its native result, interpolated, and the rest goes on.
+    """
+    for _ in range(MOST_CARRIED):
+        plan: CallPlan = extended.plan(*probe.arguments)
+        try:
+            gap_at_training_nodes(extended, plan, probe)
+        except CannotFollowError as error:
+            differing = None if error.__cause__ is not None else _first_difference(extended, plan, probe)
+            if differing is None or differing in extended.carried:
+                refuse_state(extended.model, probe.at, probe.resolution, probe.placements)
+                raise
+            extended.carry_also(differing)
+        else:
+            return plan
+    raise CannotFollowError(
+        f"more than {MOST_CARRIED} calls of the model differ from its native run where they are evaluated at the "
+        "training nodes; quadnorm.at_native serves any model"
+    )
+
+
+def _first_difference(extended: Extended, plan: CallPlan, probe: Probe) -> int | None:
+    """The first call whose replay is not the native run's at the training nodes."""
+    model, shape = extended.model, probe.finer
+    (args, kwargs), native = probe.at(shape), probe.arguments
+    dtype = next(t.dtype for t in tensors(native) if t.is_floating_point())
+    record, results = Record(plan), NativeResults(plan)
+    modes = [(m, m.training) for m in model.modules()]
+    model.eval()
+    try:
+        with leaving_no_trace(model):
+            run_under(model, record, *native)
+            run_under(model, results, *native)
+            check = FirstDifference(plan, plan.nodes(shape), record.tape, results.results, TOLERANCE.get(dtype, 3e-2))
+            with suppress(Exception):  # a later call may fail on what differs
+                run_under(model, check, args, kwargs)
+    finally:
+        for m, training in modes:
+            m.training = training
+    return check.found
 
 
 def _by_shifted_runs(

@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import Any
 
+import torch
 from torch import nn
 
+from quadnorm.adapt.models import trial_copy
 from quadnorm.adapt.report import size_text
 from quadnorm.adapt.trees import Arguments, mapped, tensors
-from quadnorm.adapt.watch import CannotFollowError, WatchedRun, watched
+from quadnorm.adapt.watch import CannotFollowError, StatefulError, WatchedRun, trial_output, watched
 from quadnorm.measures.base import Shape
 
 
@@ -152,8 +155,12 @@ def run_on_grids(
 ) -> GridRuns:
     """Run the model on its training grid and around it; ``at`` gives the arguments on a grid."""
     base = watched_run(model, at(native), opaque)
-    refined, others = _refined_runs(model, at, native, placements, opaque)
-    _check_order(base, others)
+    try:
+        refined, others = _refined_runs(model, at, native, placements, opaque)
+        _check_order(base, others)
+    except CannotFollowError:
+        refuse_state(model, at, native, placements)
+        raise
     padded = _padded_axes(base, others, native, refined)
     return GridRuns(native, refined, placements, base, others, padded)
 
@@ -186,6 +193,47 @@ def _refined_runs(
                 "quadnorm.at_native runs it at its training grid always"
             )
     return tuple(refined), runs
+
+
+def refuse_state(
+    model: nn.Module, at: Callable[[Shape], Arguments], native: Shape, placements: tuple[str, ...]
+) -> None:
+    """Raise, and say so, if what a model gives depends on the calls before; for models that cannot be followed."""
+    try:
+        same = _runs_alike(trial_copy(model), trial_copy(model), at, native, placements)
+    except TypeError:  # it cannot be copied
+        return
+    if not same:
+        raise StatefulError(
+            "the model is stateful: what it gives depends on the calls before, so that runs on several grids cannot be "
+            "compared; reset its state at the start of each call, or use quadnorm.at_native, which runs it on one grid"
+        )
+
+
+def _runs_alike(
+    used: nn.Module, fresh: nn.Module, at: Callable[[Shape], Arguments], native: Shape, placements: tuple[str, ...]
+) -> bool:
+    """Whether a copy gives the same twice on the training grid, on which the model has run, and then on a finer one
+    what a fresh copy gives there."""
+    finer = tuple(refinements(p, n)[0] for n, p in zip(native, placements, strict=True))
+    try:
+        if not _equal(trial_output(used, at(native)), trial_output(used, at(native))):
+            return False
+    except RuntimeError:  # what is left of a run on another grid does not fit
+        return False
+    try:
+        expected = trial_output(fresh, at(finer))
+    except Exception:  # it runs on one grid alone
+        return True
+    try:
+        return _equal(expected, trial_output(used, at(finer)))
+    except RuntimeError:
+        return False
+
+
+def _equal(a: Any, b: Any) -> bool:
+    pairs = zip(tensors(a), tensors(b), strict=True)
+    return all(s.shape == t.shape and torch.allclose(s, t, equal_nan=True) for s, t in pairs)
 
 
 def watched_run(model: nn.Module, arguments: Arguments, opaque: frozenset[str]) -> WatchedRun:

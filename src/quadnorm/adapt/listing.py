@@ -62,9 +62,9 @@ def action_and_reason(step: Step) -> tuple[str, str] | None:
     operation = extending(step)
     if operation is None:
         return None
-    if not operation.carried:
+    if not operation.carries(step):
         return "replayed", operation.extended.value
-    if not call.returns_to_grid:
+    if operation.carried and not call.returns_to_grid:
         return "left", f"{why}, {Reason.OWN_GRID.text()}"
     return "carried", f"{why}: {Reason.INTERPOLATED.text()}"
 

@@ -50,6 +50,7 @@ class Reason(Enum):
     INTERPOLATED = "its native result is interpolated"
     DILATED = "its samples lie as far apart as in training"
     SHIFTED_RUNS = "the model runs on shifted training grids"
+    DIFFERS = "evaluated at the training nodes it differs from the native run: its native result is interpolated"
     GRID_FREE = "its native result holds everywhere"
     OWN_GRID = "to a grid of its own, whose values only later calls see"
 

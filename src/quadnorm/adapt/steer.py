@@ -13,7 +13,7 @@ from quadnorm.adapt.counts import Count, exchanged, numbers_of
 from quadnorm.adapt.follow import Observed, Steered, run_fitted, with_native_fields
 from quadnorm.adapt.forms import moving
 from quadnorm.adapt.functions import ARITHMETIC
-from quadnorm.adapt.nodes import CountedNodes, Nodes
+from quadnorm.adapt.nodes import CountedNodes, Nodes, at_training_nodes, relative_gap
 from quadnorm.adapt.operations import anchoring, extending
 from quadnorm.adapt.operations.dilation import note_padding
 from quadnorm.adapt.trees import mapped, tensors, without_tensors
@@ -53,7 +53,7 @@ class Record(Observed):
         kept = Kept(constants=constants)
         if call.name in ARITHMETIC:
             kept.numbers = without_tensors((args, kwargs))
-        if call.settled:
+        if call.settled or len(self.tape) in self.plan.carried:
             kept.result = mapped(torch.clone, result)
         else:
             step = Step(call, func, args, kwargs, self.nodes, result=result)
@@ -91,6 +91,9 @@ class Replay(Steered):
         if call.settled:
             own = func(*args, **kwargs) if self.differentiates else None
             return _settled_result(call, kept, args, own)
+        if self.count - 1 in self.plan.carried:
+            forms = iter(call.result_forms)
+            return mapped(lambda t: self.nodes.carried(t, next(forms)), kept.result)
         if call.name in ARITHMETIC:
             args, kwargs = numbers_of(kept.numbers, (args, kwargs))
         step = Step(call, func, args, kwargs, self.nodes, kept.of_operation)
@@ -102,6 +105,36 @@ class Replay(Steered):
         result = run_fitted(step) if operation is None else operation.replay(step)
         if call.name == "pad":
             note_padding(step, result)
+        return result
+
+
+class NativeResults(Observed):
+    """The run on the training grid with the results of all its calls."""
+
+    def __init__(self, plan: CallPlan) -> None:
+        super().__init__(plan, plan.nodes(plan.native))
+        self.results: list[Any] = []
+
+    def observe(self, call: Call, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        self.results.append(mapped(torch.clone, result))
+
+
+class FirstDifference(Replay):
+    """A replay that finds the first call whose result on the grid is not the native one at the training nodes."""
+
+    def __init__(self, plan: CallPlan, nodes: Nodes, tape: list[Kept], results: list[Any], tolerance: float) -> None:
+        super().__init__(plan, nodes, tape)
+        self.results, self.tolerance = results, tolerance
+        self.found: int | None = None
+
+    def steer(self, call: Call, func: Any, args: Any, kwargs: Any) -> Any:
+        result = super().steer(call, func, args, kwargs)
+        at = self.count - 1
+        if self.found is None and call.axes and not call.settled and call.returns_to_grid and not call.inplace:
+            restricted = at_training_nodes(result, call.result_forms, self.nodes)
+            gap = relative_gap(restricted, self.results[at])
+            if gap > self.tolerance:  # shapes that differ are told by a later call
+                self.found = at if gap != float("inf") else None
         return result
 
 

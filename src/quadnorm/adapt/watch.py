@@ -28,6 +28,10 @@ class OutOfStepError(CannotFollowError):
     """The model makes other calls than when it was looked at."""
 
 
+class StatefulError(CannotFollowError):
+    """What the model gives depends on the calls before."""
+
+
 def first_line(error: Exception) -> str:
     r"""The kind of an error and the first line of its message.
 

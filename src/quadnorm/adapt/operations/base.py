@@ -40,6 +40,10 @@ class Operation:
         """Whether a call that sees samples mixes them."""
         return bool(step.call.axes)
 
+    def carries(self, step: Step) -> bool:
+        """Whether extension interpolates a result of this call between the training nodes."""
+        return self.carried
+
     def keep(self, step: Step) -> Any:
         """What the native run stores of a call, which it has just made."""
         return None

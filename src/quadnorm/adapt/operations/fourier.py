@@ -98,13 +98,21 @@ class ForwardTransform(Transform):
     extended = Reason.KEEPS_SPECTRUM
     anchored = Reason.ANALYSIS
 
+    def carries(self, step: Step) -> bool:
+        """Along one axis of a padded field: what stands in the padding there is the native run's alone."""
+        forms = step.forms(step.arguments["input"])
+        return self.others_move(step) and any(forms[d].padding() for d in self.dims(step))
+
     def keep(self, step: Step) -> Tensor | None:
-        return None if self.others_move(step) else step.result.clone()
+        return step.result.clone() if self.carries(step) or not self.others_move(step) else None
 
     def replay(self, step: Step) -> Tensor:
         dims = self.dims(step)
         X: Any = step.kept
-        if X is None:
+        if X is not None and self.carries(step):
+            forms = [Form() if d in dims else form for d, form in enumerate(step.call.result_forms[0])]
+            X = step.nodes.carried(X, tuple(forms))
+        elif X is None:
             options = {k: v for k, v in step.call.kwargs.items() if k not in ("input", "self", "out")}
             X = step.func(step.restricted(step.arguments["input"], dims), *step.call.args[1:], **options)
         for at, (d, n) in enumerate(zip(dims, self.lengths_now(step, dims), strict=True)):

@@ -32,6 +32,7 @@ class Files(StoredProblem):
     usual pairs (x and y, a and u, coeff and sol, input and output, inputs and targets, nu and tensor).
     Files: ``train``, ``val`` and ``test``, each one file or several with the same instances at other resolutions:
     .npz, .pt, .mat, .npy (two files joined by a plus sign, inputs.npy+outputs.npy), HDF5, netCDF, PDEBench, the Well.
+    A pattern (era5_*.nc) means files that follow each other along samples.
     Arrays in .npy, HDF5 and netCDF files stay on disk and are read sample by sample. Without ``val``, validation takes
     the last training samples; without ``test``, the test takes training samples that neither of the two uses.
     Law: yours.

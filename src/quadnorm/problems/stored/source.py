@@ -14,6 +14,7 @@ import numpy.typing as npt
 from quadnorm._suggest import unknown
 from quadnorm.problems.base import Array
 from quadnorm.problems.files import FieldFile, read_fields, takes
+from quadnorm.problems.files.joined import join, matching
 from quadnorm.problems.files.model import SPACE
 from quadnorm.problems.stored.reading import FileReading
 
@@ -132,10 +133,11 @@ def open_source(entry: str, reading: FileReading, wanted: Wanted) -> Source:
     if len(parts) > 2:
         raise ValueError(f"files: {entry!r} joins {len(parts)} files; expected inputs+outputs, or one file")
     for place in (Path(part).expanduser() for part in parts):
-        if not place.exists():
+        if not place.exists() and not matching(str(place)):
             where = "" if place.is_absolute() else f" in {Path.cwd()}, from where its name is read"
             raise FileNotFoundError(f"{place}: no such file{where}")
-    stamps = tuple(Path(part).expanduser().stat().st_mtime_ns for part in parts)
+    each = [file for part in parts for file in matching(part) or [Path(part).expanduser()]]
+    stamps = tuple(file.stat().st_mtime_ns for file in each)
     whole = wanted if len(parts) == 1 else None
     files = tuple(_opened(part, reading, whole, stamps) for part in parts)
     if files[0].resolution != files[-1].resolution or len(files[0]) != len(files[-1]):
@@ -176,6 +178,9 @@ def _names(entry: str, files: tuple[FieldFile, ...], wanted: Wanted) -> tuple[st
 
 @lru_cache(maxsize=16)
 def _opened(path: str, reading: FileReading, wanted: Wanted | None, _stamps: tuple[int, ...]) -> FieldFile:
+    several = matching(path)
+    if several:
+        return join(Path(path), [_opened(str(one), reading, wanted, _stamps) for one in several])
     place = Path(path).expanduser()
     options: dict[str, Any] = reading.options(place)
     if wanted is not None and takes(place, "fields"):

@@ -137,12 +137,11 @@ def _annotations(tree: ast.Module) -> list[tuple[tuple[int, int], tuple[int, int
 
 def drawn(count: int, seed: int, rooms: Sequence[str]) -> list[Mutant]:
     """``count`` changes, spread evenly over the rooms, no line twice; the rooms in their order."""
-    choose = random.Random(seed)
     shares = [count // len(rooms) + (k < count % len(rooms)) for k in range(len(rooms))]
     chosen: list[Mutant] = []
     for room, share in zip(rooms, shares, strict=True):
         every = [m for path in sorted((ROOT / "src/quadnorm" / room).rglob("*.py")) for m in candidates(path)]
-        choose.shuffle(every)
+        random.Random(f"{seed} {room}").shuffle(every)  # the same whichever other rooms are asked for
         by_line: dict[tuple[str, int], Mutant] = {}
         for mutant in every:
             if len(by_line) < share and (mutant.path, mutant.line) not in by_line and compiles(mutant):
@@ -151,24 +150,24 @@ def drawn(count: int, seed: int, rooms: Sequence[str]) -> list[Mutant]:
     return chosen
 
 
-def nearest_tests(mutant: Mutant) -> list[str]:
+def nearest_tests(mutant: Mutant, root: Path = ROOT) -> list[str]:
     """The test files of the mutant's room: its own examples first, then files by name and by what they import."""
     module = Path(mutant.path)
     dotted = ".".join(module.with_suffix("").parts[1:])
     stem = module.stem if module.stem != "__init__" else module.parent.name
     mirror = "/".join(module.parent.parts[2:])
-    source = (ROOT / mutant.path).read_text(encoding="utf-8")
+    source = (root / mutant.path).read_text(encoding="utf-8")
     names = re.findall(r"^(?:def|class) ([A-Za-z]\w+)", source, re.M)
 
     def distance(path: Path) -> tuple[int, int, str]:
         text = path.read_text(encoding="utf-8")
         score = 100 * (stem.strip("_") in path.stem) + 40 * (dotted in text)
         score += sum(10 for name in names if re.search(rf"\b{name}\b", text))
-        score += 5 * str(path.parent.relative_to(ROOT / "tests")).startswith(mirror)
+        score += 5 * str(path.parent.relative_to(root / "tests")).startswith(mirror)
         return -score, len(text), str(path)
 
-    files = sorted((ROOT / "tests" / mutant.room).rglob("test_*.py"), key=distance)
-    return [mutant.path, *(str(path.relative_to(ROOT)) for path in files)]
+    files = sorted((root / "tests" / mutant.room).rglob("test_*.py"), key=distance)
+    return [mutant.path, *(str(path.relative_to(root)) for path in files)]
 
 
 class Trials:
@@ -197,7 +196,7 @@ class Trials:
         lines = whole.splitlines(keepends=True)
         assert lines[mutant.line - 1].rstrip("\n") == mutant.text
         lines[mutant.line - 1] = mutant.changed + "\n"
-        every, unsound = nearest_tests(mutant), []
+        every, unsound = nearest_tests(mutant, self.folder), []
         todo = [every[:_NEAREST], every[_NEAREST:]]  # two runs: most mutants do not get to the second
         while todo and todo[0]:
             self._write(path, "".join(lines))

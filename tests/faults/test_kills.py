@@ -123,3 +123,43 @@ def test_workers_end_with_their_parent_and_the_folders_are_free(tmp_path, number
         for pid in [*session(study.pid), *([study.pid] if study.poll() is None else [])]:
             os.kill(pid, signal.SIGKILL)
         study.wait()
+
+
+def test_killed_commands_leave_whole_files_or_none(tmp_path):
+    """``data make`` and ``report``: what a killed one leaves is whole, and the next one makes what the first would."""
+    from tests.lab.analysis.synthetic_records import write_records
+
+    write_records(tiny_study(), tmp_path / "records")
+    data = ["data", "make", "varcoeff", "--count", "64", "-p", "fine=33", "-p", "modes=16"]
+    for command in (data, ["report", str(tmp_path / "records"), "-o", "r.html"]):
+        expected, length = made(command, tmp_path / command[0])
+        kills = 20 if LONG else 1
+        for k in range(kills):
+            where = tmp_path / f"{command[0]}-{k}"
+            made(command, where, length * (k + 1.5) / (kills + 1))
+            assert {name: v for name, v in contents(where).items() if name in expected}.items() <= expected.items()
+            assert made(command, where)[0] == expected
+        report(f"0 lost in {kills} kills of {command[0]}")
+
+
+def made(command, where, after=None):
+    """Run a command in a folder, or kill it ``after`` some seconds; what it has made, and how long it took."""
+    where.mkdir(exist_ok=True)
+    environment = {**os.environ, "QUADNORM_CACHE": str(where), "PYTHONPATH": str(ROOT / "src")}
+    begun = time.monotonic()
+    running = subprocess.Popen([sys.executable, "-m", "quadnorm", "-q", *command], env=environment, cwd=where)
+    try:
+        assert running.wait(after or 300) == 0
+    except subprocess.TimeoutExpired:
+        running.kill()
+        running.wait()
+        assert after
+    return contents(where), time.monotonic() - begun
+
+
+def contents(where):
+    """Every file but the locks and what a killed writer had begun, which is no file under its name yet."""
+    begun = (".quadnorm-", ".block-")
+    files = [p for p in where.rglob("*") if p.is_file()]
+    shown = [p for p in files if not any(part.startswith(begun) for part in p.relative_to(where).parts)]
+    return {str(p.relative_to(where)): p.read_bytes() for p in shown}

@@ -172,9 +172,10 @@ class Graphs:
     def _watch(self, adapted: Adapted) -> WatchedModel:
         """Start anew with a model whose attributes have changed."""
         if self.watched is None or self.watched.has_changed():
-            self.changes += self.watched is not None
+            if self.watched is not None:  # plans that were made when the model was adapted are as good as new
+                self.changes += 1
+                self.plans.clear()
             self.kinds.clear()
-            self.plans.clear()
             self.watched = WatchedModel(adapted.model, self.watched)
         return self.watched
 

@@ -1,7 +1,4 @@
-"""The names of PyTorch that are not public, in one place.
-
-No other module of the package uses such a name; ``tests/test_torch_names.py`` lists them.
-"""
+"""The names of PyTorch that are not public and that recording a graph needs, in one place."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class Graph:
         return mapped(lambda _: next(values), self.output)
 
 
-class Batch(Enum):
+class BatchForm(Enum):
     """How a recording treats the batch."""
 
     SYMBOL = "a symbol, with conditions"
@@ -132,7 +132,13 @@ class Batch(Enum):
 
 
 def capture(
-    prepare: Prepare, twin: nn.Module, model: nn.Module, arguments: Any, batched: Sequence[bool], batch: int, way: Batch
+    prepare: Prepare,
+    twin: nn.Module,
+    model: nn.Module,
+    arguments: Any,
+    batched: Sequence[bool],
+    batch: int,
+    way: BatchForm,
 ) -> Graph:
     """The graph of a run of the model on arguments of a kind, recorded with the given ``batch``.
 
@@ -147,9 +153,9 @@ def capture(
         return _recorded(steer, twin_of(model), given, dynamic)
 
     static = [False] * len(batched)
-    if way is Batch.SYMBOL:
+    if way is BatchForm.SYMBOL:
         graph = recorded(batch, batched)
-    elif way is Batch.MERGED:
+    elif way is BatchForm.MERGED:
         p, q = batch + 1, batch + 3
         graph, other = recorded(p, static), recorded(q, static)
         _merge(graph.module, other.module, p, q, len(graph.state) + list(batched).index(True))

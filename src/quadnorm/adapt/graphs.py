@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm.adapt.capture import (
-    Batch,
     BatchFixedError,
+    BatchForm,
     CannotCaptureError,
     Graph,
     Obstacle,
@@ -38,7 +38,7 @@ LOCK = threading.RLock()  # watching and steering replace functions of PyTorch's
 _LOG = logging.getLogger("quadnorm")
 
 
-class Adapted(Protocol):
+class SteeredModel(Protocol):
     """What graphs need of an adapted model (:class:`quadnorm.adapt.adapted.Adapted`)."""
 
     model: nn.Module
@@ -82,7 +82,7 @@ class _Input:
     batched: tuple[bool, ...]
 
     @classmethod
-    def of(cls, adapted: Adapted, args: Any, kwargs: Any, shape: Shape) -> _Input:
+    def of(cls, adapted: SteeredModel, args: Any, kwargs: Any, shape: Shape) -> _Input:
         given = tensors((args, kwargs))
         batch = batch_of_inputs(given, shape, adapted.layout)
         if batch is None:  # no such axis, or not in front: every size is part of the kind
@@ -136,7 +136,7 @@ class Graphs:
         self.watched: WatchedModel | None = None
         self.changes = 0
 
-    def run(self, adapted: Adapted, args: Any, kwargs: Any, shape: Shape) -> Any:
+    def run(self, adapted: SteeredModel, args: Any, kwargs: Any, shape: Shape) -> Any:
         """The output of a graph, captured now if there is none yet; or of the steered run where none can be had."""
         watched = self.watched
         if watched is None or watched.has_changed():
@@ -153,7 +153,7 @@ class Graphs:
             return adapted.run_steered(args, kwargs, shape)
         return ready([t if t.is_contiguous() else t.contiguous() for t in given.tensors])
 
-    def plain_graph(self, adapted: Adapted, args: Any, kwargs: Any, shape: Shape, batch: int | None) -> Graph:
+    def plain_graph(self, adapted: SteeredModel, args: Any, kwargs: Any, shape: Shape, batch: int | None) -> Graph:
         """The graph of one grid for all batches, or for one ``batch``, on its own; raises where there is none."""
         with LOCK, torch.enable_grad():
             given = _Input.of(adapted, args, kwargs, shape)
@@ -169,7 +169,7 @@ class Graphs:
                 proof.require(graph, (1, 2, 8, 9, 17, 33))
             return graph
 
-    def _watch(self, adapted: Adapted) -> WatchedModel:
+    def _watch(self, adapted: SteeredModel) -> WatchedModel:
         """Start anew with a model whose attributes have changed."""
         if self.watched is None or self.watched.has_changed():
             if self.watched is not None:  # plans that were made when the model was adapted are as good as new
@@ -179,7 +179,7 @@ class Graphs:
             self.watched = WatchedModel(adapted.model, self.watched)
         return self.watched
 
-    def _ready(self, adapted: Adapted, key: Any, given: _Input, shape: Shape) -> _Ready | None:
+    def _ready(self, adapted: SteeredModel, key: Any, given: _Input, shape: Shape) -> _Ready | None:
         kind = self.kinds.get(key)
         if kind is not None:
             found = self._fitting(kind, given.batch)
@@ -206,7 +206,7 @@ class Graphs:
         """A graph that is known to be right for the batch."""
         return next((r for r in kind.ready if r.graph.proven.get(batch)), None)
 
-    def _captured(self, adapted: Adapted, kind: _Kind, given: _Input, shape: Shape) -> _Ready:
+    def _captured(self, adapted: SteeredModel, kind: _Kind, given: _Input, shape: Shape) -> _Ready:
         """A graph that is right for the batch: one that there is already, else a new one."""
         assert self.watched is not None
         if self.changes > MAX_CHANGES:
@@ -225,7 +225,7 @@ class Graphs:
         kind.ready = [*kind.ready, ready]
         return ready
 
-    def _note(self, adapted: Adapted, error: CannotCaptureError) -> None:
+    def _note(self, adapted: SteeredModel, error: CannotCaptureError) -> None:
         """Say once why calls of the model are steered."""
         if error.obstacle in self.obstacles:
             return
@@ -237,7 +237,7 @@ class Graphs:
             report.notes.append(f"the model {text}")
 
 
-def _preparation(adapted: Adapted, shape: Shape) -> Callable[[nn.Module, Any], Steer]:
+def _preparation(adapted: SteeredModel, shape: Shape) -> Callable[[nn.Module, Any], Steer]:
     """How a graph of the model on the grid ``shape`` is prepared: by looking at the model."""
 
     def prepare(model: nn.Module, arguments: Any) -> Steer:
@@ -299,7 +299,7 @@ class _Proof:
         more batch."""
         batch = self.given.batch
         obstacle = CannotCaptureError(Obstacle.TRACE)
-        attempts = [(Batch.SYMBOL, 2), (Batch.SYMBOL, batch), (Batch.MERGED, 2), (Batch.FIXED, batch)]
+        attempts = [(BatchForm.SYMBOL, 2), (BatchForm.SYMBOL, batch), (BatchForm.MERGED, 2), (BatchForm.FIXED, batch)]
         if batch <= 2:
             attempts.pop(1)
         for way, size in attempts[-1:] if fixed else attempts:

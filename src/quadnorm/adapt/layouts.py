@@ -261,11 +261,14 @@ def map_fields(
 def _map_patterns(
     value: Any, grid: Shape, layout: str, change: Callable[[Tensor, Dims, Pattern], Tensor], outputs: bool
 ) -> Any:
-    patterns = patterns_of(layout, len(grid)).of(len(tensors(value)), outputs)
+    given = tensors(value)
+    patterns = patterns_of(layout, len(grid)).of(len(given), outputs)
+    # On one axis samples are in a row in any layout; as many samples as the batch has are no sign of pairs there.
+    one_axis = len(grid) == 1 and all(t.shape[0] != grid[0] for t in given if t.ndim > 2)
 
     def change_field(x: Tensor) -> Tensor:
         each = next(patterns)
-        rows = next((p for p in each if p.in_a_row and p.is_field), None)
+        rows = next((p for p in each if p.is_field and (p.in_a_row or one_axis)), None)
         if rows is not None and not x.is_floating_point() and x.shape == (prod(grid), prod(grid)):
             pairs = Pattern((rows.space, ("other",)), rows.space)  # a mask of pairs of samples
             for _ in range(2):

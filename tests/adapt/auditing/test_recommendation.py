@@ -26,8 +26,9 @@ def test_recommendation_from_targets():
 
     for name, way in ways.items():
         result = audit(model, lambda n, way=way: (field(n), way(field(n))), [9, 17, 33], interventions=False)
-        assert result.recommendation.startswith(name), str(result)
         assert max(result.errors[names[name]]) < 1e-12
+        as_good = max(result.errors["transferred"]) < 1e-12  # then one answer is enough
+        assert result.recommendation.startswith("transfer" if as_good else name), str(result)
     as_it_is = audit(model, lambda n: (field(n), model(field(n))), [9, 17, 33], interventions=False)
     assert as_it_is.recommendation.startswith("nothing")
     assert as_it_is.detail > 0.1

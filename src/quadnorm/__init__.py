@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from quadnorm._memory import keep_memory
-    from quadnorm.adapt import at_native, check_grid, register_anchor
+    from quadnorm.adapt import at_native, check_grid, load_adapted, register_anchor
     from quadnorm.adapt.anchoring import anchor
     from quadnorm.adapt.auditing.audit import audit
     from quadnorm.adapt.converting.convert import convert
@@ -60,6 +60,7 @@ __all__ = [
     "delaunay_weights",
     "extend",
     "keep_memory",
+    "load_adapted",
     "lumped_weights",
     "make_norm",
     "measure_of",

@@ -32,6 +32,7 @@ from quadnorm.adapt.extending import extend
 from quadnorm.adapt.modules import Place, SpatialMean, register_anchor
 from quadnorm.adapt.native import AtNative, at_native
 from quadnorm.adapt.report import AnchorReport, Entry
+from quadnorm.adapt.saved import load_adapted
 from quadnorm.adapt.shifted import ShiftedRuns, shifted_runs
 from quadnorm.adapt.transfer import Transferred, TransferReport, transfer
 from quadnorm.adapt.watch import CannotFollowError
@@ -63,6 +64,7 @@ __all__ = [
     "check_grid",
     "convert",
     "extend",
+    "load_adapted",
     "register_anchor",
     "shifted_runs",
     "transfer",

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import json
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 from itertools import chain, repeat
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 
+from quadnorm._files import write_atomic
 from quadnorm._tensors import is_plain
 from quadnorm.adapt.capture import Obstacle
 from quadnorm.adapt.graph_passes import plain_module
@@ -24,6 +28,8 @@ from quadnorm.adapt.real_pairs import NotInRealPairsError, in_real_pairs
 from quadnorm.adapt.trees import as_arguments, mapped, tensors
 from quadnorm.adapt.watch import OutOfStepError
 from quadnorm.measures.base import Shape
+
+SAVED = "quadnorm adapted model 1"  # the kind of file, and its version
 
 
 class _Trial(threading.local):
@@ -166,6 +172,29 @@ class Adapted(nn.Module, ABC):
         except NotInRealPairsError:
             return plain
 
+    def save(self, path: str | Path) -> None:
+        """Write how the model was adapted as a small JSON file; the weights stay in the model's own checkpoint.
+
+        :func:`quadnorm.load_adapted` reads it, given the model.
+        """
+        path = Path(path)
+        if path.suffix != ".json":
+            raise ValueError(f"an adapted model is saved as JSON, got {path.name!r}; name it {path.stem}.json")
+        args, kwargs = self.example or ((), {})
+        plain = bool(args) and not kwargs and all(isinstance(a, Tensor) for a in args)
+        saved = {
+            "format": SAVED,
+            "way": self.way,
+            "resolution": self.resolution,
+            "placements": self.placements,
+            "layout": self.layout,
+            "restrict": getattr(self, "restrict", None),
+            "example": [[list(a.shape), str(a.dtype).removeprefix("torch.")] for a in args] if plain else None,
+            "versions": {"quadnorm": version("quadnorm"), "torch": torch.__version__},
+            "state": shapes_of(self.model),
+        }
+        write_atomic(path, json.dumps(saved, indent=1), "the adapted model")
+
     def forget(self) -> None:
         """Drop plans and graphs; the next call makes them anew."""
         self._graphs = Graphs()
@@ -185,6 +214,11 @@ class Adapted(nn.Module, ABC):
     def extra_repr(self) -> str:
         """The grid."""
         return f"resolution={self.resolution}, placement={self.placements}, layout={self.layout!r}"
+
+
+def shapes_of(model: nn.Module) -> dict[str, list[int]]:
+    """The shape of each tensor of a model's state, by its name."""
+    return {name: list(t.shape) for name, t in state_names(model).items()}
 
 
 def _input_names(model: nn.Module, arguments: Any) -> list[str]:

@@ -1,0 +1,114 @@
+"""The plain module of one grid, exported and traced; adapted models saved and read back."""
+
+import copy
+import json
+import pickle
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+import quadnorm as qn
+from tests.adapt.models import Attention, ClassicFNO, field
+
+WAYS = ("anchor", "extend")
+
+
+def adapted_by(way, model, n=9):
+    return getattr(qn, way)(model, (n, n), "endpoint", **({"force": True} if way == "anchor" else {}))
+
+
+def gap(a, b):
+    return float((a - b).detach().norm() / b.detach().norm())
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("make", [lambda: ClassicFNO(pad=2, layers=1), lambda: Attention("sdpa")])
+def test_the_plain_module_of_one_grid(way, make):
+    model = make()
+    adapted = adapted_by(way, model)
+    plain = adapted.at(15)
+    names = [str(n.target) for n in plain.graph.nodes]
+    assert not any("fft" in name or "complex" in name for name in names)
+    assert list(plain.state_dict()) == list(model.state_dict())
+    assert all(a is b for a, b in zip(plain.parameters(), adapted.model.parameters(), strict=True))
+    x = field(15, 15, batch=3)
+    others = [plain, copy.deepcopy(plain), pickle.loads(pickle.dumps(plain))]
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # PyTorch advises export instead
+        others.append(torch.jit.trace(plain, x))
+    others.append(torch.compile(plain, backend="eager"))
+    batch = torch.export.Dim("batch", min=1, max=64)
+    others.append(torch.export.export(plain, (x[:2],), dynamic_shapes=({0: batch},)).module())
+    assert all(gap(run(x), adapted(x)) < 1e-5 for run in others)
+
+
+@pytest.mark.parametrize("name", ["fft", "rfft", "fft2", "rfft2", "fftn", "rfftn"])
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+def test_transforms_in_real_pairs_are_those_of_torch(name, norm):
+    class Filter(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.kernel = nn.Parameter(torch.randn(3, dtype=torch.cfloat))
+
+        def forward(self, x):
+            dims = {"dim": (-2, -1)} if name.endswith("n") else {}
+            spectrum = getattr(torch.fft, name)(x, norm=norm, **dims)
+            size = {"s": x.shape[-2:]} if name[-1] in "2n" else {"n": x.shape[-1]}
+            back = getattr(torch.fft, f"i{name}")(
+                spectrum * self.kernel[1] + 0.5 * spectrum.conj(), norm=norm, **size, **dims
+            )
+            y = back if back.is_floating_point() else back.real + back.imag
+            return y - y.mean((-2, -1), keepdim=True)
+
+    adapted = qn.extend(Filter(), (9, 8), "endpoint", example=torch.randn(1, 1, 9, 8))
+    plain, x = adapted.at((17, 15)), torch.randn(2, 1, 17, 15)
+    assert not any("fft" in str(n.target) for n in plain.graph.nodes)
+    assert gap(plain(x), adapted(x)) < 1e-5
+
+
+def test_a_module_for_one_batch_where_the_model_asks_for_it():
+    class Branch(nn.Module):
+        def forward(self, x):
+            m = x.mean((-2, -1), keepdim=True)
+            return x - m if x.shape[0] <= 8 else x + m
+
+    adapted = qn.extend(Branch(), (9, 9), "endpoint", layout="first", example=field(9, 9))
+    with pytest.raises(ValueError, match="pass batch="):
+        adapted.at(15)
+    x = field(15, 15, batch=12)
+    assert gap(adapted.at(15, batch=12)(x), adapted(x)) < 1e-6
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_adapted_model_is_read_back_with_its_model(way, tmp_path):
+    model = ClassicFNO(layers=1)
+    adapted, path, x = adapted_by(way, model), tmp_path / "adapted.json", field(15, 15)
+    adapted.save(path)
+    again = qn.load_adapted(path, model)
+    assert type(again) is type(adapted)
+    assert torch.equal(again(x), adapted(x))
+    with pytest.raises(ValueError, match=r"another model .*other shapes: .*lift.weight \[8, 3\] → \[6, 3\]"):
+        qn.load_adapted(path, ClassicFNO(layers=1, width=6))
+    with pytest.raises(ValueError, match=r"name it adapted\.json"):
+        adapted.save(tmp_path / "adapted.pt")
+    saved = json.loads(path.read_text())
+    path.write_text(json.dumps({**saved, "way": "extent"}))
+    with pytest.raises(ValueError, match="did you mean"):
+        qn.load_adapted(path, model)
+    path.write_text("weights")
+    with pytest.raises(ValueError, match="is not JSON"):
+        qn.load_adapted(path, model)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_onnx_of_a_classic_fno(way, tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    plain = adapted_by(way, ClassicFNO(layers=1).eval()).at(15)
+    sizes = ({0: torch.export.Dim("batch")},)
+    torch.onnx.export(plain, (field(15, 15, batch=2),), tmp_path / "m.onnx", dynamo=True, dynamic_shapes=sizes)
+    session = runtime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    x = field(15, 15, batch=5)
+    (y,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    assert gap(torch.from_numpy(y), plain(x)) < 1e-5

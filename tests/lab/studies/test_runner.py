@@ -199,7 +199,7 @@ def test_select():
 def test_seeds_on_the_command_line(capsys):
     from quadnorm.cli.app import run
 
-    for seeds, count in (("2", 2), ("0,5", 2), ("3,3", 1), ("12", 12)):
+    for seeds, count in (("2", 2), ("0,5", 2), ("4,", 1), ("3,3", 1), ("12", 12)):
         assert run(["study", "plan", "tost", "--seeds", seeds]) == 0
         assert f"{2 * count} runs, about" in capsys.readouterr().out  # two methods
     for seeds in ("-1", "0,-2", "0", "a"):

@@ -23,7 +23,7 @@ app = typer.Typer(help="The paper's studies and ours: list, plan, run, show, pac
 Name = Annotated[str, typer.Argument(help="The study's name, as in `quadnorm study list`.")]
 Preset = Annotated[str, typer.Option(help="smoke (seconds), desk (minutes on two cores) or paper (its budget).")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder of the records.")]
-Seeds = Annotated[str | None, typer.Option(help="How many seeds (3) or which (0,2,5); default: the preset's.")]
+Seeds = Annotated[str | None, typer.Option(help="How many seeds (3) or which (0,2,5 or 4,); default: the preset's.")]
 Changes = Annotated[
     list[str] | None,
     typer.Argument(help="Changes to the study, such as epochs=5 samples.train=100 method.mode=layer operator.width=8."),
@@ -215,9 +215,11 @@ def _study(
     chosen = None
     if seeds is not None:
         try:
-            numbers = [int(part) for part in seeds.split(",")]
+            numbers = [int(part) for part in seeds.removesuffix(",").split(",")]
         except ValueError:
-            raise ValueError(f"cannot read --seeds {seeds[:80]!r}; expected how many (3) or which (0,2,5)") from None
+            raise ValueError(
+                f"cannot read --seeds {seeds[:80]!r}; expected how many (3) or which (0,2,5 or 4,)"
+            ) from None
         several = "," in seeds
         if not all(0 <= n < (2**63 if several else MOST_SEEDS) for n in numbers):
             raise ValueError(

@@ -1,8 +1,12 @@
 """Files larger than memory: samples on disk, with the same numbers, and a training run that does not notice."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 
 from quadnorm import _memory
 from quadnorm.problems import problem
@@ -70,3 +74,65 @@ def test_training_gives_the_same_model(pair, tmp_path, monkeypatch):
         train(read_config(config), tmp_path / name)
         runs.append(load_model(tmp_path / name)[0].state_dict())
     assert all(torch.equal(a, b) for a, b in zip(*(r.values() for r in runs), strict=True))
+
+
+NET = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(1))
+
+    def forward(self, x):
+        return self.scale * x
+"""
+
+STREAMED = """
+import resource, sys
+from quadnorm import _memory
+from quadnorm.training import read_config, train
+
+def run(path):
+    config = {
+        "problem": {"name": "files", "params": {"train": path, "placement": "cell"}},
+        "operator": {"name": sys.argv[3] + ":Net"},
+        "epochs": 1, "batch": 10, "samples": {"val": 20, "test": 20},
+    }
+    train(read_config(config), path.split(".")[0].replace("*", "all") + "_run", progress=False)
+
+run(sys.argv[1])  # what the libraries themselves take
+held = next(line for line in open("/proc/self/status") if line.startswith("VmData"))
+_memory.available = lambda: 60_000_000
+resource.setrlimit(resource.RLIMIT_DATA, (1024 * int(held.split()[1]) + 60_000_000,) * 2)
+run(sys.argv[2])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited as Linux counts it")
+@pytest.mark.parametrize("how", ["zarr", pytest.param("netcdf", marks=pytest.mark.slow)])
+def test_memory_stays_flat(tmp_path, how):
+    """80 MB of samples, read and trained on with 60 MB more than a run of 10 MB has taken: else it would be killed."""
+
+    def written(name, count):
+        a = np.random.default_rng(0).random((count, 128, 128), dtype=np.float32)
+        ds = xr.Dataset({"a": (("sample", "y", "x"), a), "u": (("sample", "y", "x"), 2 * a)})
+        if how == "zarr":
+            ds.chunk({"sample": 20}).to_zarr(tmp_path / f"{name}.zarr", zarr_format=2, consolidated=False)
+            return str(tmp_path / f"{name}.zarr")
+        for k in range(4):
+            part = ds.isel(sample=slice(k * count // 4, (k + 1) * count // 4))
+            part.to_netcdf(tmp_path / f"{name}_{k}.nc", engine="h5netcdf")
+        return str(tmp_path / f"{name}_*.nc")
+
+    net = tmp_path / "net.py"
+    net.write_text(NET)
+    paths = [written("small", 80), written("large", 640), str(net)]
+    run = subprocess.run(
+        [sys.executable, "-c", STREAMED, *paths],
+        env={"PYTHONPATH": ":".join(sys.path), "QUADNORM_CACHE": str(tmp_path), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-2000:]

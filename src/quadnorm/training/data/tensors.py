@@ -75,8 +75,10 @@ def samples(
             progress(len(indices), len(indices))
     for grid, pair in zip(grids, pairs, strict=True):
         for side, values in zip("xy", pair, strict=True):
-            finite = [torch.isfinite(part.flatten(1)).all(1) for part in torch.split(values, SOME)]
-            bad = (~torch.cat(finite)).nonzero()[:, 0]
+            finite = torch.empty(len(values), dtype=torch.bool)
+            for start in range(0, len(values), SOME):
+                finite[start : start + SOME] = torch.isfinite(values[start : start + SOME].flatten(1)).all(1)
+            bad = (~finite).nonzero()[:, 0]
             if len(bad):
                 raise ValueError(
                     f"{p.name}: {len(bad)} of {len(values)} {split} samples hold NaN or infinite values in {side} at "

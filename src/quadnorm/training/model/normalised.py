@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from quadnorm._memory import fits
+
 LARGE = 2**28  # tensors with more numbers than this are never copied as a whole
 
 
@@ -70,7 +72,7 @@ def moments(values: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _moments(values: Tensor) -> tuple[Tensor, Tensor]:
-    if values.numel() > LARGE:
+    if values.numel() > LARGE or not fits(4 * 8 * values.numel()):
         return _moments_of_many(values)
     rows = values.transpose(0, 1).flatten(1)  # (C, B·N)
     mean = torch.stack([row.double().mean() for row in rows])
@@ -81,19 +83,26 @@ def _far(values: Tensor) -> Tensor | None:
     """A power of 2 for each channel of float64 values whose squares leave the number format's range; None mostly."""
     if values.dtype != torch.float64 or not values.numel():
         return None
-    largest = values.abs().amax((0, *range(2, values.ndim)))
+    over = (0, *range(2, values.ndim))
+    largest = torch.maximum(values.amax(over), -values.amin(over))  # values.abs() would be a copy
     far = ((largest > 1e150) | (largest < 1e-150)) & (largest > 0) & largest.isfinite()
     return torch.exp2(torch.where(far, largest, 1.0).log2().round()) if bool(far.any()) else None
 
 
 def _moments_of_many(values: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation, some samples at a time: ``values`` may be larger than memory."""
-    parts = torch.split(values, max(1, LARGE // 16 // max(1, values[0].numel())))
+    parts = torch.split(values, max(1, LARGE // 256 // max(1, values[0].numel())))
     over = (0, *range(2, values.ndim))
     count = values.numel() // values.shape[1]
-    mean = torch.stack([part.double().sum(over) for part in parts]).sum(0) / count
-    squares = [(part.double() - _channels(mean, part)).square().sum(over) for part in parts]
-    return mean, (torch.stack(squares).sum(0) / count).sqrt()
+    # One piece of memory for all parts: the C library would keep a new one for each.
+    room = torch.empty_like(parts[0], dtype=torch.float64)
+    sums = torch.empty(2, len(parts), values.shape[1], dtype=torch.float64, device=values.device)
+    for k, part in enumerate(parts):
+        torch.sum(room[: len(part)].copy_(part), over, out=sums[0, k])
+    mean = sums[0].sum(0) / count
+    for k, part in enumerate(parts):
+        torch.sum(room[: len(part)].copy_(part).sub_(_channels(mean, part)).square_(), over, out=sums[1, k])
+    return mean, (sums[1].sum(0) / count).sqrt()
 
 
 def _channels(v: Tensor, x: Tensor) -> Tensor:

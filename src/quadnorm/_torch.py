@@ -13,11 +13,14 @@ from torch import Tensor, fx, nn
 
 @dataclass(frozen=True)
 class Recording:
-    """A recorded function: its graph, whether its dynamic size became a plain number, and the conditions on it."""
+    """A recorded function: its graph, whether its dynamic size became a plain number, and the conditions on it.
+
+    ``comparisons``: these conditions in words, with the line of code that makes each.
+    """
 
     graph: fx.GraphModule
     fixed: bool
-    unconditional: bool
+    comparisons: tuple[str, ...]
     conditions: Callable[[int], bool]
 
 
@@ -75,14 +78,15 @@ def record(function: Callable[..., tuple[Tensor, ...]], given: Sequence[Tensor],
         raise ValuesReadError(str(error)) from error
     graph = fx.GraphModule(tracer.root, tracer.graph)
     # A kernel without values asks how large the batch is to choose a memory layout, which changes no number.
-    expressions = [g.expr for g in environment.guards if "_subclasses" not in str(getattr(g, "sloc", ""))]
+    guards = [g for g in environment.guards if "_subclasses" not in str(getattr(g, "sloc", ""))]
+    expressions = [g.expr for g in guards]
     if environment.deferred_runtime_asserts or any(len(e.free_symbols) > 1 for e in expressions):
         raise ValuesReadError("sizes depend on values")
 
     def conditions(size: int) -> bool:
         return all(bool(e.subs(dict.fromkeys(e.free_symbols, size))) for e in expressions)
 
-    return Recording(graph, bool(environment.replacements), not expressions, conditions)
+    return Recording(graph, bool(environment.replacements), tuple(f"{g.expr} {g.sloc}" for g in guards), conditions)
 
 
 def is_traced(t: object) -> bool:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import pickle
 import warnings
 
@@ -41,6 +42,35 @@ def test_the_plain_module_of_one_grid(way, make):
     batch = torch.export.Dim("batch", min=1, max=64)
     others.append(torch.export.export(plain, (x[:2],), dynamic_shapes=({0: batch},)).module())
     assert all(gap(run(x), adapted(x)) < 1e-5 for run in others)
+
+
+class Tokens(nn.Sequential):
+    """(B, N, C) → (B, N, C), attention over all samples."""
+
+    def __init__(self):
+        super().__init__(nn.Linear(2, 4), nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), nn.Linear(4, 1))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("layout", ["first", "last", "tokens"])
+def test_a_model_that_asks_nothing_of_its_batch_has_one_module_for_all(layout, way):
+    """No comparison of our own, such as that of the batch with the number of samples, may become a condition."""
+    norm = nn.Sequential(nn.Conv1d(2, 4, 1), nn.GroupNorm(1, 4), nn.GELU(), nn.Conv1d(4, 1, 1))
+    model, native, grid = {
+        "first": (norm, (4,), (7,)),
+        "last": (nn.Sequential(nn.Linear(2, 4), nn.Softmax(1), nn.Linear(4, 1)), (4,), (7,)),
+        "tokens": (Tokens().eval(), (3, 3), (5, 7)),
+    }[layout]
+    n = math.prod(native)
+    example = torch.randn(3, 2, n) if layout == "first" else torch.randn(3, n, 2)
+    options = {"force": True} if way == "anchor" else {}
+    adapted = getattr(qn, way)(model, native, "endpoint", example=example, layout=layout, **options)
+    plain = adapted.at(grid)
+    n = math.prod(grid)
+    for batch in (2, 5, 7, 35):  # 7 samples of one axis, 35 of both
+        x = torch.randn(batch, 2, n) if layout == "first" else torch.randn(batch, n, 2)
+        expected = adapted(x, **({"grid": grid} if layout == "tokens" else {}))
+        assert gap(plain(x), expected) < 1e-5
 
 
 @pytest.mark.parametrize("name", ["fft", "rfft", "fft2", "rfft2", "fftn", "rfftn"])
@@ -102,6 +132,7 @@ def test_an_adapted_model_is_read_back_with_its_model(way, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")  # PyTorch's exporter, about its own doing
 @pytest.mark.parametrize("way", WAYS)
 def test_onnx_of_a_classic_fno(way, tmp_path):
     runtime = pytest.importorskip("onnxruntime")

@@ -146,7 +146,7 @@ class Adapted(nn.Module, ABC):
         >>> from quadnorm import extend
         >>> model = nn.Sequential(nn.Conv1d(1, 4, 1), nn.GroupNorm(1, 4), nn.GELU(), nn.Conv1d(4, 1, 1))
         >>> everywhere = extend(model, 9)
-        >>> plain, x = everywhere.at(17, batch=5), torch.randn(5, 1, 17)
+        >>> plain, x = everywhere.at(17), torch.randn(5, 1, 17)
         >>> torch.allclose(plain(x), everywhere(x), atol=1e-6), list(plain.state_dict()) == list(model.state_dict())
         (True, True)
         """
@@ -161,9 +161,10 @@ class Adapted(nn.Module, ABC):
         old = grid_of_inputs(args, kwargs, d, self.layout, self.resolution if needs_grid(self.layout, d) else None)
         args, kwargs = given = self.regridded(given, old, shape)
         graph = self._graphs.plain_graph(self, args, kwargs, shape, batch)
-        if batch is None and not graph.unconditional:
+        if batch is None and graph.comparisons:
             raise ValueError(
-                "the model does different things for different batches; pass batch=, and use one module for each"
+                f"the model does different things for different batches ({'; '.join(graph.comparisons)}); pass batch=, "
+                "and use one module for each"
             )
         name = f"{type(self.model).__name__}At{'x'.join(map(str, shape))}"
         plain = plain_module(graph.module, graph.state, self.model, _input_names(self.model, given), graph.output, name)

@@ -103,7 +103,7 @@ class Graph:
 
     ``state``: the names of the parameters and buffers that it takes. ``output``: the nesting of what the model returns.
     ``conditions(batch)``: whether the comparisons that the run has made with its batch come out the same;
-    ``unconditional``: it has made none. ``exact``: they tell all; else each new batch is compared with the steered run
+    ``comparisons``: these in words. ``exact``: they tell all; else each new batch is compared with the steered run
     first. ``proven``: what that gave.
     """
 
@@ -111,7 +111,7 @@ class Graph:
     state: tuple[str, ...]
     output: Any
     conditions: Callable[[int], bool]
-    unconditional: bool = True
+    comparisons: tuple[str, ...] = ()
     exact: bool = True
     proven: dict[int, bool] = field(default_factory=dict)
 
@@ -162,7 +162,7 @@ def capture(
         graph.exact = False
     else:
         graph = recorded(batch, static)
-        graph.conditions, graph.unconditional = (lambda size: size == batch), False
+        graph.conditions, graph.comparisons = (lambda size: size == batch), (f"batch = {batch}",)
     _refuse_writing(graph)
     fold_constants(graph.module)
     graph.state = without_unused(graph.module, graph.state)
@@ -226,7 +226,7 @@ def _recorded(steer: Steer, model: nn.Module, arguments: Any, dynamic: Sequence[
     constants = [n for n in recording.graph.graph.nodes if n.op == "get_attr"]
     if any(_torch.is_traced(getattr(recording.graph, str(n.target))) for n in constants):
         raise CannotCaptureError(Obstacle.TRACE, "it makes tensors out of the recorder's sight")
-    return Graph(recording.graph, tuple(slots), output, recording.conditions, recording.unconditional)
+    return Graph(recording.graph, tuple(slots), output, recording.conditions, recording.comparisons)
 
 
 class _Run(nn.Module):

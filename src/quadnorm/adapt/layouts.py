@@ -263,13 +263,18 @@ def _map_patterns(
 ) -> Any:
     given = tensors(value)
     patterns = patterns_of(layout, len(grid)).of(len(given), outputs)
-    # On one axis samples are in a row in any layout; as many samples as the batch has are no sign of pairs there.
-    one_axis = len(grid) == 1 and all(t.shape[0] != grid[0] for t in given if t.ndim > 2)
+    pair = (prod(grid), prod(grid))
+
+    def rows_of(each: tuple[Pattern, ...]) -> Pattern | None:
+        """The pattern of samples in a row. On one axis they are in any layout, unless the batch is as many."""
+        one_axis = len(grid) == 1 and all(t.shape[0] != grid[0] for t in given if t.ndim > 2)
+        return next((p for p in each if p.is_field and (p.in_a_row or one_axis)), None)
 
     def change_field(x: Tensor) -> Tensor:
         each = next(patterns)
-        rows = next((p for p in each if p.is_field and (p.in_a_row or one_axis)), None)
-        if rows is not None and not x.is_floating_point() and x.shape == (prod(grid), prod(grid)):
+        # Asked of masks only: a comparison of a field's batch would be a condition on it, in a captured graph.
+        rows = rows_of(each) if not x.is_floating_point() and x.shape == pair else None
+        if rows is not None:
             pairs = Pattern((rows.space, ("other",)), rows.space)  # a mask of pairs of samples
             for _ in range(2):
                 field = pairs.opened(x, grid)

@@ -1,15 +1,15 @@
 """Shares on another grid, against fields whose answer is known."""
 
+import json
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quadnorm.adapt.estimates import (
-    NewGrid,
-    Pairs,
+from quadnorm.adapt.estimates import Learned, NewGrid, Pairs, learn, shares_of, smoothing_shares
+from quadnorm.adapt.levels import (
     beyond,
-    combined,
     detail_levels,
     finest_scales,
     left_out_energy,
@@ -17,11 +17,10 @@ from quadnorm.adapt.estimates import (
     outside_nodes,
     over_half,
     own_scale,
-    shares_of,
     smooth_law,
-    smoothing_shares,
     variance_of,
 )
+from quadnorm.adapt.shares import combined
 from quadnorm.carry import carry
 
 SIZES = st.integers(8, 21)
@@ -98,11 +97,10 @@ def test_smooth_law_is_that_of_a_cubic():
 def test_left_out_samples_are_extrapolated():
     """Cubics are extrapolated exactly; a sample that is off by one is missed by one, over the field's own energy."""
     cubic = (nodes(9) ** 3).expand(2, 1, 9)
-    ends = [(2, 0), (2, 1)]
-    assert left_out_energy(cubic, ends, own_scale(cubic)) < 1e-20
+    assert all(left_out_energy(cubic, 2, end, own_scale(cubic)) < 1e-20 for end in (0, 1))
     off = cubic.clone()
     off[..., -1] += 1
-    assert left_out_energy(off, [(2, 1)], torch.ones(2, 1, dtype=torch.float64)).item() == pytest.approx(1.0)
+    assert left_out_energy(off, 2, 1, torch.ones(2, 1, dtype=torch.float64)).item() == pytest.approx(1.0)
 
 
 @given(st.floats(0.05, 0.5), st.integers(0, 5))
@@ -127,11 +125,14 @@ def test_right_detail_is_not_smoothed_away():
 
 def shares_for(u0, v0, truth, evaluated, input_detail=0.0, x0=None, effects=None):
     """Shares from pairs at n0 and an evaluated field at n, endpoint nodes."""
-    native, shape = tuple(u0.shape[2:]), tuple(truth.shape[2:])
-    pairs = Pairs((u0 if x0 is None else x0,), (v0,), (u0,))
+    shape = tuple(truth.shape[2:])
+    placements = ["endpoint"] * len(shape)
+    learned = learn(Pairs((u0 if x0 is None else x0,), (v0,), (u0,)), placements)
     carried = carry(v0, shape)
     new = NewGrid(shape, input_detail, (v0,), (carried,), (evaluated,), effects)
-    return shares_of(pairs, 0, new, native, ["endpoint"] * len(shape)), carried
+    shares = shares_of(learned, 0, new, placements)
+    assert shares_of(Learned.of(json.loads(json.dumps(learned.saved()))), 0, new, placements) == shares
+    return shares, carried
 
 
 def test_detail_that_is_too_large_to_be_true_is_refused():
@@ -139,7 +140,7 @@ def test_detail_that_is_too_large_to_be_true_is_refused():
     u0, truth = waves(17), waves(33)
     noise = 0.1 * torch.randn(truth.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     shares, _ = shares_for(u0, u0 + 0.05 * waves(17, seed=3), truth, truth + noise)
-    assert shares.gain.item() == 0
+    assert shares.gain[0] == 0
     assert not shares.evaluates
 
 
@@ -152,7 +153,7 @@ def test_detail_of_the_expected_size_that_is_right_one_level_down_is_used():
         return torch.sin(11 * nodes(n) + phase).abs()
 
     shares, carried = shares_for(kinks(33), kinks(33) + 1e-3 * waves(33, 30), kinks(129), kinks(129))
-    assert shares.gain.item() > 0.9
+    assert shares.gain[0] > 0.9
     y = combined(shares, kinks(33), carried, kinks(129), None, ["endpoint"])
     assert (y - kinks(129)).norm() < 0.2 * (carried - kinks(129)).norm()
 
@@ -178,7 +179,7 @@ def test_input_detail_that_was_never_seen_is_believed():
     detail = truth - carry(truth[..., ::4], (65,))
     energy = (detail.square().mean() / variance_of(u0)).item()
     shares, _ = shares_for(u0, u0 + 1e-3 * waves(17, seed=6), truth, truth, energy)
-    assert shares.gain.item() > 0.8
+    assert shares.gain[0] > 0.8
 
 
 def test_constant_channels_have_no_variance_and_no_detail():

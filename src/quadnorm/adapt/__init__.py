@@ -14,7 +14,8 @@ In reading order:
 4. ``operations/``: the table of operations that mix samples, and what anchoring and extension make of each.
 5. ``follow.py``, ``steer.py``: runs on other grids in step with a plan.
 6. ``extending.py`` (``extended.py``, ``points.py``, ``shards.py``), ``anchoring.py`` (``anchored.py``, ``modules.py``,
-   ``drift.py``), ``native.py``: the ways. ``transfer.py`` (``estimates.py``): how much of each.
+   ``drift.py``), ``native.py``: the ways. ``transfer.py`` (``transferred.py``, ``sources.py``,
+   ``estimates.py``, ``levels.py``, ``shares.py``): how much of each.
 7. ``clouds/``: the ways for models on points. ``shifted.py``: models with stencils and patches on shifted grids.
 8. ``auditing/``: measures what each module and call does to a change of grid. ``converting/``: swaps norms.
 """
@@ -33,8 +34,10 @@ from quadnorm.adapt.modules import Place, SpatialMean, register_anchor
 from quadnorm.adapt.native import AtNative, at_native
 from quadnorm.adapt.report import AnchorReport, Entry
 from quadnorm.adapt.saved import load_adapted
+from quadnorm.adapt.shares import TransferReport
 from quadnorm.adapt.shifted import ShiftedRuns, shifted_runs
-from quadnorm.adapt.transfer import Transferred, TransferReport, transfer
+from quadnorm.adapt.transfer import transfer
+from quadnorm.adapt.transferred import Transferred
 from quadnorm.adapt.watch import CannotFollowError
 from quadnorm.carry.gridcheck import GridCheck, check_grid
 from quadnorm.carry.grids import carry

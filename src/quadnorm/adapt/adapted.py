@@ -92,12 +92,20 @@ class Adapted(nn.Module, ABC):
         """The model itself."""
         return self.model(*args, **kwargs)
 
+    def grid_of(self, args: Any, kwargs: Any, grid: Shape | None = None) -> Shape:
+        """The grid of the inputs; ``grid`` is needed for tokens on two or more axes."""
+        return grid_of_inputs(args, kwargs, len(self.resolution), self.layout, grid)
+
+    def options(self) -> dict[str, Any]:
+        """What else the way needs to adapt the model in the same manner, in the words of JSON."""
+        return {}
+
     # --- calls -------------------------------------------------------------------------------------------------------
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, *args: Any, grid: Shape | None = None, **kwargs: Any) -> Any:
         """The model's arguments on any grid; ``grid`` is needed for tokens on two or more axes."""
-        shape = grid_of_inputs(args, kwargs, len(self.resolution), self.layout, grid)
+        shape = self.grid_of(args, kwargs, grid)
         if shape == self.resolution:
             return self.at_training_grid(args, kwargs)
         given = tensors((args, kwargs))
@@ -158,7 +166,7 @@ class Adapted(nn.Module, ABC):
             raise ValueError("the module of one grid needs an example of the model's input; pass example=")
         args, kwargs = self.example if example is None else as_arguments(example)
         given = mapped(Tensor.detach, (args, kwargs))
-        old = grid_of_inputs(args, kwargs, d, self.layout, self.resolution if needs_grid(self.layout, d) else None)
+        old = self.grid_of(args, kwargs, self.resolution if needs_grid(self.layout, d) else None)
         args, kwargs = given = self.regridded(given, old, shape)
         graph = self._graphs.plain_graph(self, args, kwargs, shape, batch)
         if batch is None and graph.comparisons:
@@ -181,20 +189,23 @@ class Adapted(nn.Module, ABC):
         path = Path(path)
         if path.suffix != ".json":
             raise ValueError(f"an adapted model is saved as JSON, got {path.name!r}; name it {path.stem}.json")
+        write_atomic(path, json.dumps(self.saved(), indent=1), "the adapted model")
+
+    def saved(self) -> dict[str, Any]:
+        """What :meth:`save` writes."""
         args, kwargs = self.example or ((), {})
         plain = bool(args) and not kwargs and all(isinstance(a, Tensor) for a in args)
-        saved = {
+        return {
             "format": SAVED,
             "way": self.way,
             "resolution": self.resolution,
             "placements": self.placements,
             "layout": self.layout,
-            "restrict": getattr(self, "restrict", None),
+            "options": self.options(),
             "example": [[list(a.shape), str(a.dtype).removeprefix("torch.")] for a in args] if plain else None,
             "versions": {"quadnorm": version("quadnorm"), "torch": torch.__version__},
             "state": shapes_of(self.model),
         }
-        write_atomic(path, json.dumps(saved, indent=1), "the adapted model")
 
     def forget(self) -> None:
         """Drop plans and graphs; the next call makes them anew."""

@@ -40,6 +40,9 @@ class AnchoredCalls(Adapted):
         super().__init__(model, resolution, placements, layout)
         self.opaque, self.only = opaque, only
 
+    def options(self) -> dict[str, Any]:
+        return {"force": True}  # it was returned once
+
     def plan_for(self, model: nn.Module, args: Any, kwargs: Any, shape: Shape) -> CallPlan:
         given = mapped(lambda t: t.detach(), (args, kwargs))
 

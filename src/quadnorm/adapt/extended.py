@@ -45,6 +45,9 @@ class Extended(Adapted):
         self.floor: tuple[bool, ...] = ()  # see ShiftedRuns
         self.moves_fields = False  # whether shifted runs shift the fields that the model makes itself
 
+    def options(self) -> dict[str, Any]:
+        return {"restrict": self.restrict}
+
     def plan_for(self, model: nn.Module, args: Any, kwargs: Any, shape: Shape) -> CallPlan:
         native = self._regridded((args, kwargs), shape, self.resolution)
 
@@ -55,19 +58,29 @@ class Extended(Adapted):
 
     def steered(self, model: nn.Module, plan: CallPlan | None, args: Any, kwargs: Any, shape: Shape) -> Any:
         if self.stencils == "shifted":
-            return self.shifted_runs(model, plan if self.moves_fields else None)(*args, grid=shape, **kwargs)
+            runs = self.shifted_runs(model, plan if self.moves_fields else None)
+            return runs.steered(model, None, args, kwargs, shape)
+        return self.with_native_run(model, plan, args, kwargs, shape)[1]
+
+    def with_native_run(
+        self, model: nn.Module, plan: CallPlan | None, args: Any, kwargs: Any, shape: Shape
+    ) -> tuple[Any, Any]:
+        """The output of the native run on the restricted input, and that on the grid ``shape``."""
+        given = self._regridded((args, kwargs), shape, self.resolution)
+        if self.stencils == "shifted":
+            return model(*given[0], **given[1]), self.steered(model, plan, args, kwargs, shape)
         assert plan is not None
         record = Record(plan)
-        run_under(model, record, *self._regridded((args, kwargs), shape, self.resolution))
+        native = run_under(model, record, *given)
         if self.stencils == "carried":
-            return self._replayed(model, Replay(plan, plan.nodes(shape), record.tape), (args, kwargs))
+            return native, self._replayed(model, Replay(plan, plan.nodes(shape), record.tape), (args, kwargs))
         whole = whole_multiple(self.resolution, shape, self.placements)
         inner = (args, kwargs) if whole == shape else self._regridded((args, kwargs), shape, whole)
         y = self._replayed(model, Replay(plan, plan.nodes(whole, dilates=True), record.tape), inner)
         if whole == shape:
-            return y
+            return native, y
         forms, onward = iter(plan.outputs), Nodes(whole, shape, self.placements)
-        return mapped(lambda t: onward.carried(t, next(forms)), y)
+        return native, mapped(lambda t: onward.carried(t, next(forms)), y)
 
     def steering_plan(self, model: nn.Module, args: Any, kwargs: Any, shape: Shape) -> CallPlan | None:
         """None for shifted runs that look into nothing."""

@@ -8,12 +8,13 @@ from typing import Any
 from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
+from quadnorm.adapt.adapted import Adapted
 from quadnorm.adapt.clouds.native import AtNativePoints
 from quadnorm.adapt.layouts import grid_of_inputs, layout_text, patterns_of, regridded
 from quadnorm.adapt.models import model_grid
-from quadnorm.adapt.probes import layout_of_model
+from quadnorm.adapt.probes import tried_probe
 from quadnorm.adapt.trees import mapped, tensors
-from quadnorm.adapt.watch import first_line, trial_output
+from quadnorm.adapt.watch import first_line, leaving_no_trace, trial_output
 from quadnorm.carry.grids import carry
 from quadnorm.carry.lines import METHODS
 from quadnorm.measures.base import Shape
@@ -30,6 +31,7 @@ def at_native(
     queries: str | None = None,
     coordinates: str | int | None = None,
     layout: str | None = None,
+    example: Any = None,
 ) -> AtNative | AtNativePoints:
     r"""The model run on its training grid, whatever grid it is asked on.
 
@@ -58,6 +60,7 @@ def at_native(
             dataclasses of fields. A tensor on a finer or coarser grid than the training grid comes back on the grid
             that the model itself would give it; one whose size is the same for all inputs is no field and comes back
             as it is.
+        example: an input at the training resolution, as for :func:`quadnorm.anchor`, by which the layout is found.
         restrict, interpolate: a method of :func:`quadnorm.adapt.carry` for R and for P. A piecewise constant input
             should be restricted by ``nearest``, cell averages by ``mean``; ``antialias`` keeps what the training grid
             cannot hold from being folded into what it can.
@@ -77,12 +80,17 @@ def at_native(
         if given is not None:
             raise ValueError(f"{name} belong to the points of a training mesh; a grid's samples have none of their own")
     sizes, names = model_grid(model, resolution, placement)
-    return AtNative(model, sizes, names, restrict, interpolate, layout or layout_of_model(model, sizes, names))
+    probe = tried_probe(model, sizes, names, example, layout)
+    adapted = AtNative(model, sizes, names, restrict, interpolate, probe.layout if probe else layout)
+    adapted.example = probe and probe.arguments
+    return adapted
 
 
-class AtNative(nn.Module):
+class AtNative(Adapted):
     """See :func:`at_native`."""
 
+    way = "at_native"
+    layout: str | None  # type: ignore[assignment] # None until the first call
     not_on_shards = "it interpolates the whole field; shard the model itself, or one that is anchored or extended"
 
     def __init__(
@@ -94,27 +102,42 @@ class AtNative(nn.Module):
         interpolate: str = "cubic",
         layout: str | None = "first",
     ) -> None:
-        super().__init__()
         if layout is not None:
             patterns_of(layout, len(resolution))
         for method in (restrict, interpolate):
             if method not in METHODS:
                 raise ValueError(unknown("way to interpolate", method, METHODS))
-        self.model = model
-        self.resolution, self.placements = resolution, placements
-        self.restrict, self.interpolate, self.layout = restrict, interpolate, layout
+        super().__init__(model, resolution, placements, layout)  # type: ignore[arg-type]
+        self.restrict, self.interpolate = restrict, interpolate
         self._outputs: dict[tuple[Shape, Shape], Shape | None] = {}
 
     def forward(self, *args: Any, grid: Shape | None = None, **options: Any) -> Any:
         """(B, C, *spatial) → (B, C', *spatial), or as ``layout`` says; all arguments go to the model, fields among
         them on its grid. ``grid`` is needed for samples in a row."""
-        shape = self.grid_of(args, options, grid)
-        values, named = self.restricted((args, options), shape)
-        y = self._run(values, named, shape)
-        return self.carried(y, shape, (args, options))
+        return self.steered(self.model, None, args, options, self.grid_of(args, options, grid))
 
-    def grid_of(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Shape | None) -> Shape:
-        """The grid of the inputs."""
+    def plan_for(self, model: nn.Module, args: Any, kwargs: Any, shape: Shape) -> Any:
+        """One run, after which it is known which grids the outputs are on."""
+        with leaving_no_trace(model):
+            AtNative.steered(self, model, None, args, kwargs, shape)
+
+    def steered(self, model: nn.Module, plan: Any, args: Any, kwargs: Any, shape: Shape) -> Any:
+        values, named = self.restricted((args, kwargs), shape)
+        try:
+            y = model(*values, **named)
+        except (RuntimeError, ValueError) as error:
+            shapes = ", ".join(str(tuple(t.shape)) for t in tensors((values, named)))
+            error.add_note(
+                f"at_native took the input for {layout_text(str(self.layout), len(shape))}, on the grid {shape}, and "
+                f"gave the model {shapes}; pass layout='last' for (B, *spatial, C), or name the axes as in 'b t c h w'"
+            )
+            raise
+        return self.carried(model, y, shape, (args, kwargs))
+
+    def options(self) -> dict[str, Any]:
+        return {"restrict": self.restrict, "interpolate": self.interpolate}
+
+    def grid_of(self, args: Any, kwargs: Any, grid: Shape | None = None) -> Shape:
         layout = self._settled_layout((args, kwargs), grid) if self.layout is None else self.layout
         if self._is_one_field(args, kwargs):
             return spatial_shape(args[0], len(self.resolution))
@@ -125,29 +148,18 @@ class AtNative(nn.Module):
         args, kwargs = arguments
         if self._is_one_field(args, kwargs):  # without comparing sizes, which may be symbolic
             return (carry(args[0], self.resolution, self.placements, self.restrict),), kwargs
-        return self._regridded(arguments, shape, self.resolution, self.restrict)
+        return self.regridded(arguments, shape, self.resolution, self.restrict)
 
     def _is_one_field(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         return len(args) == 1 and isinstance(args[0], Tensor) and self.layout == "first" and not kwargs
 
-    def carried(self, y: Any, shape: Shape, arguments: Any) -> Any:
+    def carried(self, model: nn.Module, y: Any, shape: Shape, arguments: Any) -> Any:
         """The model's output on the training grid, on the grid of its inputs; ``arguments`` are those of that grid."""
         if isinstance(y, Tensor) and self.layout == "first":
-            new = self._grid_of_output(tuple(y.shape[2:]), shape, arguments)
+            new = self._grid_of_output(model, tuple(y.shape[2:]), shape, arguments)
             return y if new is None else carry(y, new, self.placements, self.interpolate)
-        return self._regridded(y, self.resolution, shape, self.interpolate, outputs=True)
-
-    def _run(self, args: Any, options: Any, shape: Shape) -> Any:
-        """The model on its training grid; an error of its own says what the input was taken for."""
-        try:
-            return self.model(*args, **options)
-        except (RuntimeError, ValueError) as error:
-            shapes = ", ".join(str(tuple(t.shape)) for t in tensors((args, options)))
-            error.add_note(
-                f"at_native took the input for {layout_text(str(self.layout), len(shape))}, on the grid {shape}, and "
-                f"gave the model {shapes}; pass layout='last' for (B, *spatial, C), or name the axes as in 'b t c h w'"
-            )
-            raise
+        sizes = self.resolution, shape, self.placements, str(self.layout)
+        return regridded(y, *sizes, self.interpolate, outputs=True)
 
     def _settled_layout(self, given: Any, grid: Shape | None) -> str:
         """The layout in which the model takes these arguments, tried on the first call where random numbers alone did
@@ -169,7 +181,7 @@ class AtNative(nn.Module):
             "'last' or named axes as in 'b t c h w'"
         )
 
-    def _grid_of_output(self, size: Shape, shape: Shape, arguments: Any) -> Shape | None:
+    def _grid_of_output(self, model: nn.Module, size: Shape, shape: Shape, arguments: Any) -> Shape | None:
         """The grid of an output that has ``size`` samples on the training grid, for inputs on the grid ``shape``.
 
         The inputs' grid, if ``size`` is the training grid's. For a coarser or finer output the model is run on the
@@ -181,16 +193,12 @@ class AtNative(nn.Module):
             return None
         if (size, shape) not in self._outputs:
             try:
-                y = trial_output(self.model, mapped(lambda t: t[:1] if t.ndim else t, arguments))
+                y = trial_output(model, mapped(lambda t: t[:1] if t.ndim else t, arguments))
                 own = tuple(y.shape[2:])
             except Exception:  # the model runs on its training grid alone
                 own = size
             self._outputs[size, shape] = None if own == size or len(own) != len(shape) else own
         return self._outputs[size, shape]
-
-    def _regridded(self, value: Any, old: Shape, new: Shape, method: str, outputs: bool = False) -> Any:
-        assert self.layout is not None
-        return regridded(value, old, new, self.placements, self.layout, method, outputs)
 
     def extra_repr(self) -> str:
         """The grid and the ways."""

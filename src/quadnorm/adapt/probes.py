@@ -121,11 +121,15 @@ def make_probe(
     return Probe(arguments, layout, resolution, placements, source, guessed)
 
 
-def layout_of_model(model: nn.Module, resolution: Shape, placements: tuple[str, ...]) -> str | None:
-    """``first`` or ``last``, whichever the model accepts when it is tried with random numbers; None if neither."""
+def tried_probe(
+    model: nn.Module, resolution: Shape, placements: tuple[str, ...], example: Any, layout: str | None
+) -> Probe | None:
+    """The probe, for which the model is run; None where there is no example and random numbers are no input for it."""
     try:
-        return make_probe(model, resolution, placements, None, None, partial(trial_output, model)).layout
+        return make_probe(model, resolution, placements, example, layout, partial(trial_output, model))
     except ValueError:
+        if example is not None:
+            raise
         return None
 
 

@@ -13,8 +13,10 @@ from quadnorm._suggest import unknown
 from quadnorm.adapt.adapted import SAVED, Adapted, shapes_of
 from quadnorm.adapt.anchoring import anchor
 from quadnorm.adapt.extending import extend
+from quadnorm.adapt.native import at_native
+from quadnorm.adapt.transferred import again
 
-_WAYS = {"anchor": anchor, "extend": extend}
+_WAYS = {"anchor": anchor, "extend": extend, "at_native": at_native, "transfer": again}
 
 
 def load_adapted(path: str | Path, model: nn.Module, *, example: Any = None) -> Adapted:
@@ -38,15 +40,17 @@ def load_adapted(path: str | Path, model: nn.Module, *, example: Any = None) -> 
     """
     saved = _read(Path(path))
     _check_model(saved["state"], shapes_of(model), str(path))
-    options: dict[str, Any] = {"layout": saved["layout"]}
-    if saved["way"] == "extend":
-        options["restrict"] = saved["restrict"]
-    else:
-        options["force"] = True  # it was returned once
     if example is None and saved["example"] is not None:
         example = tuple(torch.randn(shape).to(getattr(torch, dtype)) for shape, dtype in saved["example"])
     make: Any = _WAYS[saved["way"]]
-    adapted: Adapted = make(model, tuple(saved["resolution"]), tuple(saved["placements"]), example=example, **options)
+    adapted: Adapted = make(
+        model,
+        tuple(saved["resolution"]),
+        tuple(saved["placements"]),
+        layout=saved["layout"],
+        example=example,
+        **saved["options"],
+    )
     return adapted
 
 
@@ -57,7 +61,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not JSON ({error}); expected a file that adapted.save(path) wrote") from error
     if not isinstance(saved, dict) or saved.get("format") != SAVED:
         raise ValueError(f"{path} does not say how a model was adapted; expected a file that adapted.save(path) wrote")
-    missing = {"way", "resolution", "placements", "layout", "restrict", "example", "state"} - saved.keys()
+    missing = {"way", "resolution", "placements", "layout", "options", "example", "state"} - saved.keys()
     if missing:
         raise ValueError(f"{path} has no {', '.join(sorted(missing))}; it was cut off, or edited")
     if saved["way"] not in _WAYS:

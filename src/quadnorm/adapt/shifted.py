@@ -19,12 +19,13 @@ from torch import Tensor, nn
 
 from quadnorm._precision import full_precision
 from quadnorm._suggest import unknown
-from quadnorm._tensors import constant
+from quadnorm._tensors import constant, is_recording
+from quadnorm.adapt.adapted import Adapted
 from quadnorm.adapt.calls import Call, CallPlan
 from quadnorm.adapt.follow import Steered, run_under
 from quadnorm.adapt.forms import Forms
 from quadnorm.adapt.functions import MEETS
-from quadnorm.adapt.layouts import Dims, grid_of_inputs, map_fields
+from quadnorm.adapt.layouts import Dims, map_fields
 from quadnorm.adapt.models import check_module, model_grid
 from quadnorm.adapt.nodes import interpolation
 from quadnorm.adapt.operations import TABLE
@@ -45,6 +46,7 @@ from quadnorm.carry.lines import METHODS, matrix_at
 from quadnorm.measures.base import Shape
 from quadnorm.measures.placement import PLACEMENTS, among
 
+RECORDED = 8  # the batch that a graph of shifted runs is made for; it serves all
 SAMPLES = 2**17  # of the training grid, over all shifts that run together
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}  # relative; half precision has 3e-2
 
@@ -167,7 +169,7 @@ def whole_multiple(native: Shape, shape: Shape, placements: Sequence[str]) -> Sh
     return tuple(sizes)
 
 
-class ShiftedRuns(nn.Module):
+class ShiftedRuns(Adapted):
     """A model on any grid by runs on shifted training grids; :func:`shifted_runs` makes it and checks the model.
 
     ``floor`` says for each axis whether one run per shift is enough, else two neighbouring ones are blended.
@@ -175,6 +177,7 @@ class ShiftedRuns(nn.Module):
     fields that the model makes itself, such as coordinates, are shifted with the grid. Gradients pass through all runs.
     """
 
+    way = "shifted_runs"
     not_on_shards = "it takes shifted copies of the whole field; shard the model itself, or one that is anchored"
 
     def __init__(
@@ -188,21 +191,26 @@ class ShiftedRuns(nn.Module):
         samples: int = SAMPLES,
         plan: CallPlan | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(model, resolution, placements, layout)
         if restrict not in METHODS:
             raise ValueError(unknown("way to interpolate", restrict, METHODS))
         if samples < 1:
             raise ValueError(f"samples must be positive, got {samples}")
-        self.model, self.resolution, self.placements, self.layout = model, resolution, placements, layout
         self.restrict, self.samples = restrict, samples
         self.floor = floor or (False,) * len(resolution)
-        self.plan = plan
+        self.fields = plan
+
+    def plan_for(self, model: nn.Module, args: Any, kwargs: Any, shape: Shape) -> None:
+        """Nothing is known of the model."""
 
     def forward(self, *args: Any, grid: Shape | None = None, **kwargs: Any) -> Any:
         """The model's arguments on any grid; ``grid`` is needed for tokens on two or more axes."""
-        shape = grid_of_inputs(args, kwargs, len(self.resolution), self.layout, grid)
+        shape = self.grid_of(args, kwargs, grid)
         if shape == self.resolution:
             return self.model(*args, **kwargs)
+        return self.steered(self.model, None, args, kwargs, shape)
+
+    def steered(self, model: nn.Module, plan: None, args: Any, kwargs: Any, shape: Shape) -> Any:
         axes = [
             axis_shifts(*axis, self.restrict)
             for axis in zip(self.placements, self.resolution, shape, self.floor, strict=True)
@@ -210,7 +218,7 @@ class ShiftedRuns(nn.Module):
         sizes = tuple(size for size, _ in axes)
         total = _Interlaced(self.resolution, sizes, self.layout)
         for batch in self._batches((args, kwargs), shape, [shifts for _, shifts in axes]):
-            total.add(self._run(batch), [shifts for shifts, _ in batch])
+            total.add(self._run(model, batch), [shifts for shifts, _ in batch])
         return total.result(shape, self.placements)
 
     def runs(self, shape: Shape) -> int:
@@ -247,28 +255,29 @@ class ShiftedRuns(nn.Module):
 
     def _at_once(self, value: Any, shape: Shape) -> int:
         """How many shifts run in one batch; one where fields do not share an axis for it."""
-        size = None if self.plan is not None else self._batch_size(value, shape)
+        size = None if self.fields is not None else self._batch_size(value, shape)
+        size = size and (RECORDED if is_recording() else size)  # a graph is for all batches
         return max(1, self.samples // (size * prod(self.resolution))) if size else 1
 
     def _batch_size(self, value: Any, shape: Shape) -> int | None:
         """The length of the first axis that all fields have before those of the grid, if they do."""
-        sizes = set()
+        sizes: list[int] = []
 
         def look(x: Tensor, dims: Dims) -> Tensor:
-            sizes.add(x.shape[0] if dims[0] else 0)
+            sizes.append(x.shape[0] if dims[0] else 0)
             return x
 
         map_fields(value, shape, self.layout, look)
-        return sizes.pop() or None if len(sizes) == 1 else None
+        return sizes[0] or None if all(n == sizes[0] for n in sizes) else None
 
-    def _run(self, batch: list[tuple[tuple[Shift, ...], Any]]) -> list[Any]:
+    def _run(self, model: nn.Module, batch: list[tuple[tuple[Shift, ...], Any]]) -> list[Any]:
         """The model on several shifted grids, as one batch."""
         values = [value for _, value in batch]
         if len(values) == 1:
             args, kwargs = values[0]
-            if self.plan is None:
-                return [self.model(*args, **kwargs)]
-            return [run_under(self.model, ShiftedFields(self.plan, [s.value for s in batch[0][0]]), args, kwargs)]
+            if self.fields is None:
+                return [model(*args, **kwargs)]
+            return [run_under(model, ShiftedFields(self.fields, [s.value for s in batch[0][0]]), args, kwargs)]
         lists = [tensors(v) for v in values]
         size = self._batch_size(values[0], self.resolution) or 1
         order = iter(zip(*lists, strict=True))
@@ -278,7 +287,7 @@ class ShiftedRuns(nn.Module):
             return torch.cat(copies) if t.ndim and t.shape[0] == size else t
 
         args, kwargs = mapped(together, values[0])
-        y = self.model(*args, **kwargs)
+        y = model(*args, **kwargs)
         return [mapped(partial(_part, k, len(values), size), y) for k in range(len(values))]
 
     def extra_repr(self) -> str:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
 from quadnorm.adapt import CannotFollowError
-from quadnorm.adapt.transfer import Transferred
+from quadnorm.adapt.transferred import Transferred
 from quadnorm.lab.studies.evaluate import ESTIMATED, predictor
 from quadnorm.lab.studies.study import ANCHORED, EXTENDED, NATIVE, TRANSFERRED
 from quadnorm.problems import Problem

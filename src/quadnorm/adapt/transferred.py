@@ -1,0 +1,377 @@
+"""The model that :func:`quadnorm.transfer` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from quadnorm.adapt.adapted import Adapted, trial
+from quadnorm.adapt.estimates import NEWS, Learned, NewGrid, Pairs, learn, shares_of
+from quadnorm.adapt.layouts import Dims, map_fields
+from quadnorm.adapt.levels import energy, outside_nodes, own_scale, variance_of
+from quadnorm.adapt.native import AtNative
+from quadnorm.adapt.report import grid_text, size_text
+from quadnorm.adapt.shares import OnGrid, TransferReport, combined
+from quadnorm.adapt.sources import Plan, Sources, why
+from quadnorm.adapt.trees import Arguments, as_arguments, mapped, tensors
+from quadnorm.adapt.watch import leaving_no_trace
+from quadnorm.carry.grids import carry
+from quadnorm.measures.base import Shape
+
+PAIRS = 128  # at most so many of the given pairs are used
+SAMPLES = 16  # of the first input on a grid, for the estimates there
+
+
+class Transferred(AtNative):
+    """A model on any grid; see :func:`transfer`.
+
+    ``model`` is the model itself, not a copy. ``report`` says what is done on each grid.
+    """
+
+    way = "transfer"
+
+    def __init__(
+        self, model: nn.Module, resolution: Shape, placements: tuple[str, ...], restrict: str | None, layout: str | None
+    ) -> None:
+        super().__init__(model, resolution, placements, restrict or "cubic", "cubic", layout)
+        self._restrict_open = restrict is None
+        self.learned: Learned | None = None  # from pairs at the training grid
+        self.report = TransferReport(f"transferred from {grid_text(resolution, placements)}")
+        self._inputs: Arguments | None = None  # some inputs at the training grid
+        self._sources: Sources | None = None
+
+    # --- what is known of the model at its training grid ------------------------------------------------------------
+
+    def take_pairs(self, arguments: Arguments, targets: Any) -> None:
+        """Learn from inputs, targets and native outputs at the training grid."""
+        batch = len(self._inputs_in(arguments, self.resolution)[0])
+        kept = self.some(arguments, PAIRS)
+        with _looking_at(self.model):
+            outputs = self._outputs_of(kept, min(batch, PAIRS))
+        wanted = self._outputs_in(targets, self.resolution)
+        if len(wanted) != len(outputs) or any(len(u) != batch for u in wanted):
+            raise ValueError(
+                f"data: the targets must be {batch} samples of what the model returns at {size_text(self.resolution)}, "
+                f"{_shapes(outputs)}; got {_shapes(tensors(targets))}"
+            )
+        wanted = [u[: len(v)].to(v.device, v.dtype).detach() for u, v in zip(wanted, outputs, strict=True)]
+        for u, v in zip(wanted, outputs, strict=True):
+            if u.shape != v.shape:
+                raise ValueError(
+                    f"data: the model returns fields {tuple(v.shape[1:])}, the targets are {tuple(u.shape[1:])}"
+                )
+            if not torch.isfinite(u).all() or not torch.isfinite(v).all():
+                raise ValueError("data: targets or the model's outputs hold NaN or infinite values")
+        inputs = [x.detach() for x in self._inputs_in(kept, self.resolution)]
+        self._choose_restriction(inputs)
+        self._inputs = mapped(Tensor.detach, self.some(kept, SAMPLES))
+        self.learned = learn(Pairs(tuple(inputs), tuple(outputs), tuple(wanted)), self.placements)
+        errors = (float(energy(u - v, own_scale(u, 0.0)).mean().sqrt()) for u, v in zip(wanted, outputs, strict=True))
+        text = ", ".join(f"{100 * e:.3g} %" for e in errors)
+        self.report.notes.append(f"estimates from {len(wanted[0])} pairs at the training grid; error there {text}")
+
+    def _choose_restriction(self, inputs: Sequence[Tensor]) -> None:
+        """Restrict piecewise constant inputs to values of their own, unless something else was asked for."""
+        if self._restrict_open and any(_piecewise_constant(x) for x in inputs):
+            self.restrict = "nearest"
+        self._restrict_open = False
+
+    def take_sources(self, arguments: Arguments) -> None:
+        """Find out where the network's own detail comes from; ``arguments``: some inputs at the training grid."""
+        self.example = mapped(Tensor.detach, arguments)
+        example = self.example[1] or self.example[0]
+        self._sources = Sources(
+            self.model, self.restrict, self.resolution, self.placements, example=example, layout=self.layout
+        )
+        self.report.notes += self._sources.notes
+        if self.learned is None:
+            self.report.notes.append(
+                "no pairs were given: the native output stands in for the targets, so that its noise counts as detail; "
+                "pass data=(x, y) at the training grid for better estimates"
+            )
+
+    def options(self) -> dict[str, Any]:
+        learned = None if self.learned is None else self.learned.saved()
+        return {"restrict": None if self._restrict_open else self.restrict, "learned": learned, **self.report.saved()}
+
+    # --- runs -------------------------------------------------------------------------------------------------------
+
+    def forward(self, *args: Any, grid: Shape | None = None, **kwargs: Any) -> Any:
+        """The model's arguments on any grid; ``grid`` is needed for tokens on two or more axes."""
+        shape = self.grid_of(args, kwargs, grid)
+        if shape == self.resolution or any(0 in t.shape for t in tensors((args, kwargs))):
+            return self.model(*args, **kwargs)
+        if shape not in self.report.grids:
+            self._estimate((args, kwargs), shape)
+        on_grid = self.report.grids[shape]
+        if on_grid.evaluates or on_grid.anchors:
+            return Adapted.forward(self, *args, grid=grid, **kwargs)
+        return self.steered(self.model, None, args, kwargs, shape)
+
+    def at(self, grid: int | Sequence[int], *, batch: int | None = None, example: Any = None) -> fx.GraphModule:
+        """The plain module of one grid (:meth:`Adapted.at`), with the estimates for it; where no input on this grid has
+        been seen, they are made with ``example``, or with inputs of the training grid, interpolated."""
+        shape = (grid,) * len(self.resolution) if isinstance(grid, int) else tuple(grid)
+        given = self._inputs if example is None else as_arguments(example)
+        if shape != self.resolution and shape not in self.report.grids and given is not None:
+            own = self.grid_of(*given, self.resolution if example is None else None)
+            self._estimate(self.regridded(given, own, shape), shape)
+        if shape != self.resolution and shape not in self.report.grids:
+            raise ValueError(
+                f"nothing is known yet of inputs at {size_text(shape)}; pass example=, or call it there once"
+            )
+        return super().at(grid, batch=batch, example=example)
+
+    def plan_for(self, model: nn.Module, args: Any, kwargs: Any, shape: Shape) -> Plan:
+        super().plan_for(model, args, kwargs, shape)
+        on_grid = self.report.grids.get(shape)
+        if self._sources is None or on_grid is None:
+            return Plan()
+        return self._sources.plan(model, (args, kwargs), shape, on_grid.evaluates, on_grid.anchors)
+
+    def steered(self, model: nn.Module, plan: Plan | None, args: Any, kwargs: Any, shape: Shape) -> Any:
+        on_grid, plan, new = self.report.grids.get(shape), plan or Plan(), (args, kwargs)
+        if on_grid is None:  # where plans are made before there are shares
+            return super().steered(model, None, args, kwargs, shape)
+        given = self.restricted(new, shape)
+        native, evaluated = self._with_detail(model, plan, given, new, shape, on_grid.evaluates)
+        carried = self.carried(model, native, shape, new)
+        v, n = self._outputs_in(native, self.resolution), self._outputs_in(carried, shape)
+        if not v or len(v) != len(n) or len(v) != len(on_grid.shares):
+            return carried
+        e = self._outputs_in(evaluated, shape) if on_grid.evaluates else [None] * len(v)
+        d = self._effects(model, plan, given, new, shape) if on_grid.anchors else [None] * len(v)
+        parts = zip(on_grid.shares, v, n, e, d, strict=True)
+        results = (combined(*p, placements=self.placements) for p in parts)
+        return with_fields(carried, shape, self._layout, results)
+
+    def _with_detail(
+        self, model: nn.Module, plan: Plan, given: Arguments, new: Arguments, shape: Shape, evaluates: bool
+    ) -> tuple[Any, Any]:
+        """The native run's output and, if that is wanted, the network's own at the new grid's nodes."""
+        if not evaluates:
+            return model(*given[0], **given[1]), None
+        assert self._sources is not None
+        both: tuple[Any, Any] = self._sources.with_native_run(model, plan, given, new, shape)
+        return both
+
+    def _effects(self, model: nn.Module, plan: Plan, given: Arguments, new: Arguments, shape: Shape) -> list[Tensor]:
+        """What the new input's detail does at the training nodes: anchored with it minus anchored without it."""
+        assert plan.sums is not None
+        back = "linear" if self.restrict == "nearest" else "cubic"  # jumps must not ring
+        without = self.regridded(given, self.resolution, shape, back)
+        a, b = (self._outputs_in(plan.sums.run(model, z, shape), shape) for z in (new, without))
+        return [carry(p - q, self.resolution, self.placements, "cubic") for p, q in zip(a, b, strict=True)]
+
+    @property
+    def _layout(self) -> str:
+        """The layout, which is known once a grid has been looked for."""
+        return self.layout or "first"
+
+    def _inputs_in(self, arguments: Any, shape: Shape) -> list[Tensor]:
+        return fields_of(arguments, shape, self._layout)
+
+    def _outputs_in(self, output: Any, shape: Shape) -> list[Tensor]:
+        return fields_of(output, shape, self._layout, outputs=True)
+
+    # --- estimates --------------------------------------------------------------------------------------------------
+
+    def estimate(self, *args: Any, grid: Shape | None = None, **kwargs: Any) -> OnGrid | None:
+        """Make, or renew, the estimates for the grid of these inputs; None at the training grid, which needs none."""
+        shape = self.grid_of(args, kwargs, grid)
+        if shape == self.resolution:
+            return None
+        with trial():
+            self.report.grids.pop(shape, None)
+            self._estimate((args, kwargs), shape)
+            self.forget()  # graphs hold the shares
+        return self.report.grids[shape]
+
+    def _estimate(self, arguments: Arguments, shape: Shape) -> None:
+        """The shares on a grid, from the pairs and some of the inputs there."""
+        with trial():
+            if shape in self.report.grids:  # another thread was first
+                return
+            arguments = self.some(mapped(Tensor.detach, arguments), SAMPLES, shape)
+            if self._sources is None:
+                self._choose_restriction(self._inputs_in(arguments, shape))
+                self.take_sources(self.some(self.restricted(arguments, shape), 2))
+            with _looking_at(self.model):
+                self.report.grids[shape] = self._on_grid(arguments, shape)
+
+    def _on_grid(self, arguments: Arguments, shape: Shape) -> OnGrid:
+        notes: list[str] = []
+        given = self.restricted(arguments, shape)
+        native = self.model(*given[0], **given[1])
+        v = self._outputs_in(native, self.resolution)
+        n = self._outputs_in(self.carried(self.model, native, shape, arguments), shape)
+        inputs = self._inputs_in(given, self.resolution)
+        learned = self.learned or learn(Pairs(tuple(inputs), tuple(v)), self.placements)
+        if not v or len(v) != len(n) or [t.shape[1] for t in v] != [len(f.error) for f in learned.fields]:
+            note = "the output is no field on the grid of the input: the run at the training grid serves alone"
+            return OnGrid((), (note,), len(inputs[0]))
+        detail = self._input_detail(arguments, given, shape, learned)
+        finer = any(a > b for a, b in zip(shape, self.resolution, strict=True))
+
+        def evaluated(plan: Plan) -> list[Tensor]:
+            return self._outputs_in(self._with_detail(self.model, plan, given, arguments, shape, True)[1], shape)
+
+        def effects(plan: Plan) -> list[Tensor]:
+            return self._effects(self.model, plan, given, arguments, shape)
+
+        assert self._sources is not None
+        e = d = None
+        if self._sources.detail is not None:
+            e = self._tried("the network's own detail", notes, n, arguments, shape, evaluated)
+        if self._sources.anchored is not None and finer and detail > NEWS:
+            d = self._tried("the anchored model", notes, v, arguments, shape, effects)
+        new = NewGrid(shape, detail, tuple(v), tuple(n), e, d)
+        shares = tuple(shares_of(learned, k, new, self.placements) for k in range(len(v)))
+        return OnGrid(shares, tuple(notes), len(n[0]))
+
+    def _tried(
+        self,
+        what: str,
+        notes: list[str],
+        like: list[Tensor],
+        arguments: Arguments,
+        shape: Shape,
+        run: Callable[[Plan], list[Tensor]],
+    ) -> tuple[Tensor, ...] | None:
+        """What a source gives on this grid; None, with a note, where it does not run or gives no usable fields."""
+        assert self._sources is not None
+        try:
+            detail = "detail" in what
+            fields = run(self._sources.plan(self.model, arguments, shape, detail, not detail))
+        except Exception as error:  # whatever the model's own code makes of this grid
+            notes.append(f"{what} does not run here ({why(error)})")
+            return None
+        if [t.shape for t in fields] != [t.shape for t in like] or not all(torch.isfinite(t).all() for t in fields):
+            notes.append(f"{what} gives other fields than the run at the training grid, or not finite ones")
+            return None
+        return tuple(fields)
+
+    def _input_detail(self, arguments: Arguments, given: Arguments, shape: Shape, learned: Learned) -> float:
+        """Energy of what the training grid does not hold of the inputs, over their variance, all channels."""
+        inside = ~outside_nodes(self.resolution, shape, self.placements)
+        back = self.regridded(given, self.resolution, shape, "cubic")
+        total, usual = 0.0, learned.per_variance
+        for k, (x, y) in enumerate(zip(*(self._inputs_in(z, shape) for z in (arguments, back)), strict=True)):
+            is_known = k < len(usual) and len(usual[k]) == x.shape[1]
+            variance = 1 / usual[k].to(x.device) if is_known else variance_of(x)
+            total += float(energy(x - y, variance.expand(len(x), -1), inside).sum())
+        return total
+
+    def some(self, arguments: Arguments, count: int, shape: Shape | None = None) -> Arguments:
+        """The first samples of a batch; the whole batch where it is not clear which tensors have one."""
+        grid = shape or self.resolution
+        fields = self._inputs_in(arguments, grid)
+        batch = len(fields[0]) if fields else 0
+        if batch <= count or any(t.ndim < 3 and batch in t.shape and batch in grid for t in tensors(arguments)):
+            return arguments
+        taken: Arguments = mapped(lambda t: t[:count] if t.ndim and t.shape[0] == batch else t, arguments)
+        return taken
+
+    def _outputs_of(self, arguments: Arguments, batch: int) -> list[Tensor]:
+        """The model's output fields at the training grid, run in parts."""
+        parts: list[list[Tensor]] = []
+        start = 0
+        while start < batch:
+            rest = mapped(partial(_from, start, batch), arguments)
+            part = self.some(rest, SAMPLES)
+            fields = self._outputs_in(self.model(*part[0], **part[1]), self.resolution)
+            if not fields:
+                raise ValueError(
+                    f"data: the model returns no field at {size_text(self.resolution)} to compare with the targets"
+                )
+            parts.append(fields)
+            start += len(fields[0])
+        return [torch.cat(pieces) for pieces in zip(*parts, strict=True)]
+
+
+def _from(start: int, batch: int, t: Tensor) -> Tensor:
+    return t[start:] if t.ndim and t.shape[0] == batch else t
+
+
+def _shapes(fields: Sequence[Tensor]) -> str:
+    return ", ".join(str(tuple(t.shape)) for t in fields) or "no tensor"
+
+
+@contextmanager
+def _looking_at(model: nn.Module) -> Iterator[None]:
+    """The model in eval mode, for runs that leave no trace; each of its parts is back in its own mode afterwards."""
+    modes = [(m, m.training) for m in model.modules()]
+    model.eval()
+    try:
+        with leaving_no_trace(model):
+            yield
+    finally:
+        for m, training in modes:
+            m.training = training
+
+
+def again(
+    model: nn.Module,
+    resolution: Shape,
+    placements: tuple[str, ...],
+    *,
+    layout: str | None,
+    example: Any,
+    restrict: str | None,
+    learned: dict[str, Any] | None,
+    notes: list[str],
+    grids: list[Any],
+) -> Transferred:
+    """A transferred model from its :meth:`Transferred.options`."""
+    transferred = Transferred(model, resolution, placements, restrict, layout)
+    transferred.learned = None if learned is None else Learned.of(learned)
+    if example is not None:
+        transferred.take_sources(as_arguments(example))
+    transferred.report.notes = list(notes)
+    transferred.report.grids = {tuple(shape): OnGrid.of(each) for shape, each in grids}
+    return transferred
+
+
+def _piecewise_constant(x: Tensor) -> bool:
+    """Whether most neighbours in a field (B, C, *spatial) have the same value, and not all."""
+    pairs = equal = 0
+    for axis in range(2, x.ndim):
+        a, b = x.narrow(axis, 1, x.shape[axis] - 1), x.narrow(axis, 0, x.shape[axis] - 1)
+        pairs, equal = pairs + a.numel(), equal + int((a == b).sum())
+    return pairs > equal > 0.5 * pairs
+
+
+def fields_of(value: Any, grid: Shape, layout: str, outputs: bool = False) -> list[Tensor]:
+    """The fields of real or complex numbers on a grid in a nested value, each as (B, C, *grid).
+
+    The first axis beside the grid's is the batch; all others, such as channels and times, are channels here.
+    """
+    found: list[Tensor] = []
+
+    def keep(x: Tensor, dims: Dims) -> Tensor:
+        if x.is_floating_point() or x.is_complex():
+            y = x.movedim(dims, tuple(range(-len(dims), 0)))
+            batch = y.shape[0] if y.ndim > len(grid) else 1
+            found.append(y.reshape(batch, prod(y.shape[1 : y.ndim - len(grid)]), *grid))
+        return x
+
+    map_fields(value, grid, layout, keep, outputs)
+    return found
+
+
+def with_fields(value: Any, grid: Shape, layout: str, fields: Iterator[Tensor]) -> Any:
+    """The nested value with other fields (B, C, *grid) in place of its own."""
+
+    def replace(x: Tensor, dims: Dims) -> Tensor:
+        if not (x.is_floating_point() or x.is_complex()):
+            return x
+        last = tuple(range(-len(dims), 0))
+        return next(fields).reshape(x.movedim(dims, last).shape).movedim(last, dims)
+
+    return map_fields(value, grid, layout, replace, outputs=True)

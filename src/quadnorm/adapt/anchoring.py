@@ -240,11 +240,15 @@ def _holds(shape: Sequence[int], sizes: Shape) -> bool:
     return any(tuple(shape[k : k + d]) == sizes for k in range(len(shape) - d + 1)) or prod(sizes) in shape
 
 
+class NothingToAnchorError(ValueError):
+    """The model sums over space nowhere, or nowhere that an anchored measure could be set."""
+
+
 def _require_sums(report: AnchorReport) -> None:
     """Refuse a model without any sum that is anchored, or need not be."""
     if not report.changed and not any(e.action == "unchanged" and e.kind != "field" for e in report):
         others = "\n".join(f"  {e.name or '(model)'} ({e.kind}): {e.why}" for e in report.left)
-        raise ValueError(
+        raise NothingToAnchorError(
             "found no spatial sum that could be anchored in the model"
             + (f"; these were left as they are:\n{others}" if others else "")
             + "".join(f"\n{note}" for note in report.notes)

@@ -1,4 +1,4 @@
-"""From the fine grid of a solve to any grid: index selection, or cubic interpolation.
+"""From the fine grid of a solve to any grid: index selection, cubic interpolation, or the field's low waves alone.
 
 Index selection takes the fine node nearest to each node, ties to the even index. It keeps a binary coefficient binary
 and a (coefficient, solution) pair consistent; nodes are off by up to half a fine spacing. The value at a node depends
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quadnorm.carry.lines import Axis1D, matrix, nearest
+from quadnorm.problems.solvers.fields import cosines
 from quadnorm.problems.solvers.products import sandwich
 
 
@@ -37,6 +38,32 @@ def cubic(field: npt.NDArray[Any], placement: str, shape: tuple[int, int]) -> np
     """Bicubic spline interpolation of (B, fine, fine) fields on endpoint-inclusive nodes: (B, *shape)."""
     left, right = (_spline(Axis1D("endpoint", m, placement, n)) for m, n in zip(field.shape[1:], shape, strict=True))
     return sandwich(left, field.astype(np.float64, copy=False), right)
+
+
+def low_passed(field: npt.NDArray[Any], placement: str, shape: tuple[int, int], band: int) -> npt.NDArray[np.float64]:
+    """The cosine series of (B, fine, fine) fields on endpoint-inclusive nodes up to ``band`` periods per length, on a
+    grid: (B, *shape).
+
+    >>> wave = np.cos(2 * np.pi * np.arange(9) / 8)  # one period
+    >>> np.round(low_passed(np.outer(wave, wave**4)[None], "periodic", (4, 2), 1), 12)[0, :, 0] + 0
+    array([ 0.375,  0.   , -0.375,  0.   ])
+    """
+    left, right = (_low_pass(m, placement, n, band) for m, n in zip(field.shape[1:], shape, strict=True))
+    return sandwich(left, field.astype(np.float64, copy=False), right)
+
+
+@lru_cache(maxsize=32)
+def _low_pass(fine: int, placement: str, n: int, band: int) -> npt.NDArray[np.float64]:
+    """(n, fine): onto cos(kπx), k = 0 … 2·band, by the trapezoid rule, which is exact for the product of two of them."""
+    count = min(2 * band + 1, fine)
+    series = cosines("endpoint", fine, count).T / (fine - 1)
+    series[1:] *= 2
+    series[:, [0, -1]] /= 2
+    if count == fine:
+        series[-1] /= 2  # the last wave takes ±1 in turn, its mean square is 1
+    values: npt.NDArray[np.float64] = cosines(placement, n, count) @ series
+    values.flags.writeable = False
+    return values
 
 
 @lru_cache(maxsize=32)

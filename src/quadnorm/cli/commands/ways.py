@@ -86,4 +86,4 @@ def _predict(model: nn.Module, config: TrainConfig, p: Problem, way: str, grid: 
     model.eval()
     if way == "as-trained":
         return model
-    return predictor(model, config, _ROUTES[way], p.shape(grid), p.placement)
+    return predictor(model, config, _ROUTES[way], p, p.shape(grid))

@@ -21,6 +21,7 @@ STEP = {
     "fno": StepCost(0.13, 0.32, width=32, layers=4),
     "galerkin": StepCost(0.45, 1.75, width=64, layers=4),
     "transolver": StepCost(0.48, 1.9, width=64, layers=6),
+    "resnet": StepCost(0.12, 0.5, width=32, layers=2),
     "neuralop-fno": StepCost(0.13, 0.45, width=32, layers=4),
 }
 FORWARD = 1 / 3  # of a training step: one pass of three
@@ -120,7 +121,7 @@ def _passes(v: Variant, route: str) -> float:
 
 # Number of fields (batch, width, N) in float32 that one layer saves for the backward pass, counted at 64²; doubled
 # below for the memory of the backward pass itself.
-KEPT_FIELDS = {"fno": 4.5, "galerkin": 9.6, "transolver": 4.5, "neuralop-fno": 9.0}
+KEPT_FIELDS = {"fno": 4.5, "galerkin": 9.6, "transolver": 4.5, "resnet": 5.5, "neuralop-fno": 9.0}
 PROCESS = 0.5 * 2**30  # bytes of Python and torch before anything is loaded
 
 

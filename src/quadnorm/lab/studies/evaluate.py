@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
 from quadnorm.adapt import Transferred, anchor, extend, transfer
+from quadnorm.adapt.anchoring import NothingToAnchorError
 from quadnorm.carry.grids import carry
 from quadnorm.carry.scattered import linear_map
 from quadnorm.lab.studies.study import Way
-from quadnorm.measures.placement import Placements
+from quadnorm.measures.placement import Placements, placements_per_axis
 from quadnorm.norms.factory import is_norm
+from quadnorm.problems import Problem
 from quadnorm.problems.points import POINTS, PointFields
 from quadnorm.training import TrainConfig
 from quadnorm.training.data import Grid, problem_of, samples, viewed
@@ -30,6 +33,7 @@ JUMPS = (
 )  # problems whose input has only two values, which the nearest sample preserves
 ESTIMATED = 8  # test inputs that a grid's estimates are made with
 Predictor = Callable[[Tensor], Tensor]
+Adapted = dict[tuple[str, str, str], Predictor]  # (route, option, restriction) → a model for every grid
 
 
 @dataclass(frozen=True)
@@ -53,11 +57,17 @@ ROUTES: dict[str, Callable[[Use, str], Predictor]] = {
     "native": lambda use, ends: native_run(use, "periodic" if ends == "fourier" else use.placement),
     "crop-pad": lambda use, _: lambda x: band(use.model(band(x, use.native)), use.shape),
 }
+ON_EVERY_GRID = ("anchored", "extended", "transferred")
 
 
 @torch.no_grad()
-def errors_of(model: nn.Module, config: TrainConfig, way: Way, grid: Grid) -> dict[str, list[float]]:
-    """Every test sample's relative L² error at a grid, plain and weighted by the quadrature."""
+def errors_of(
+    model: nn.Module, config: TrainConfig, way: Way, grid: Grid, adapted: Adapted | None = None
+) -> dict[str, Any]:
+    """Every test sample's relative L² error at a grid, plain and weighted by the quadrature; and their spectrum.
+
+    ``adapted`` keeps the adapted models of one call for the next: plans and graphs are made once for each grid.
+    """
     trained = problem_of(config)
     p = viewed(trained, dict(way.view))
     shape = p.shape(grid)
@@ -66,13 +76,59 @@ def errors_of(model: nn.Module, config: TrainConfig, way: Way, grid: Grid) -> di
     if p.placement == POINTS:
         predict = points_predictor(model, way, lambda: samples(config, "test", [native])[native][0])
     else:
-        predict = predictor(model, config, way, shape, p.placement)
+        predict = predictor(model, config, way, p, shape, {} if adapted is None else adapted)
     if isinstance(predict, Transferred):
         predict.estimate(x[:ESTIMATED])  # a batch may hold a single sample
     weights = grid_weights(p.placement, shape, x.dtype)
     batch = max(1, config.batch * prod(trained.shape(native)) // prod(shape))
-    plain, weighted = errors(predict, x, y, weights, batch)
-    return {"plain": plain.tolist(), "weighted": weighted.tolist()}
+    outputs: list[Tensor] = []
+
+    def kept(inputs: Tensor) -> Tensor:
+        outputs.append(predict(inputs))
+        return outputs[-1]
+
+    plain, weighted = errors(kept, x, y, weights, batch)
+    found: dict[str, Any] = {"plain": plain.tolist(), "weighted": weighted.tolist()}
+    if p.placement != POINTS:
+        found["octaves"] = octaves(torch.cat(outputs) - y, y, p.placement)
+    return found
+
+
+def octaves(error: Tensor, truth: Tensor, placement: Placements) -> dict[str, list[float]]:
+    """Energy of error and truth (B, C, *spatial) by octave of the wavenumber, over the truth's whole energy, in the mean.
+
+    Octaves: below 1 period per length, 1 to 2, 2 to 4, …; a wave belongs to that of its largest wavenumber. Where an
+    axis is not periodic the field is continued evenly, so that its waves are cosines. The errors add up to the mean
+    square of the relative L² error, exactly so on periodic grids and cell centres.
+
+    >>> wave = torch.sin(2 * torch.pi * torch.arange(8) / 8).expand(1, 1, 8)
+    >>> octaves(wave / 2, wave, "periodic")
+    {'error': [0.0, 0.25, 0.0], 'truth': [0.0, 1.0, 0.0]}
+    """
+    dim = truth.ndim - 2
+    names = placements_per_axis(placement, dim)
+    highest: Tensor = torch.zeros(1)
+    for axis, name in enumerate(names):
+        n = truth.shape[2 + axis]
+        size = n if name == "periodic" else 2 * n - 2 * (name == "endpoint")
+        k = torch.fft.fftfreq(size, 1 / size).abs() / (1 if name == "periodic" else 2)
+        highest = torch.maximum(highest, k.reshape(-1, *[1] * (dim - 1 - axis)))
+    number = torch.where(highest < 1, 0, highest.clamp(min=1).log2().floor() + 1).long().flatten()
+    count = max(truth.shape[2:]).bit_length() - 1  # of octaves: up to half as many periods as samples
+    number = number.clamp(max=count - 1)
+
+    def energies(field: Tensor) -> Tensor:
+        for axis, name in enumerate(names, start=2):
+            if name != "periodic":
+                rest = field.flip(axis)
+                inner = rest.narrow(axis, 1, field.shape[axis] - 2) if name == "endpoint" else rest
+                field = torch.cat([field, inner], axis)
+        energy = torch.fft.fftn(field.double(), dim=tuple(range(2, field.ndim))).abs().square().sum(1).flatten(1)
+        return torch.zeros(len(field), count, dtype=energy.dtype).index_add_(1, number, energy)
+
+    whole = energies(truth)
+    parts = {"error": energies(error) / whole.sum(1, keepdim=True), "truth": whole / whole.sum(1, keepdim=True)}
+    return {name: [float(f"{v:.5g}") for v in part.mean(0).tolist()] for name, part in parts.items()}
 
 
 def native_grid(config: TrainConfig) -> Grid:
@@ -82,14 +138,20 @@ def native_grid(config: TrainConfig) -> Grid:
 
 
 def predictor(
-    model: nn.Module, config: TrainConfig, way: Way, shape: tuple[int, ...], placement: Placements
+    model: nn.Module, config: TrainConfig, way: Way, p: Problem, shape: tuple[int, ...], adapted: Adapted | None = None
 ) -> Predictor:
-    """A function from inputs to outputs that uses the model at a grid of ``shape`` in the given way."""
+    """A function from inputs to outputs that uses the model on the problem's grid of ``shape`` in the given way."""
     if way.route not in ROUTES:
         raise ValueError(unknown("route", way.route, ROUTES))
-    restrict = "nearest" if config.problem.name in JUMPS else "cubic"
+    restrict = "nearest" if p.name in JUMPS and not getattr(p, "band", 0) else "cubic"
     native = problem_of(config).shape(native_grid(config))
-    return ROUTES[way.route](Use(model, native, shape, placement, restrict, lambda: held_out(config)), way.option)
+    use = Use(model, native, shape, p.placement, restrict, lambda: held_out(config))
+    if way.route not in ON_EVERY_GRID or adapted is None:
+        return ROUTES[way.route](use, way.option)
+    key = (way.route, way.option, restrict)
+    if key not in adapted:
+        adapted[key] = ROUTES[way.route](use, way.option)
+    return adapted[key]
 
 
 def held_out(config: TrainConfig) -> tuple[Tensor, Tensor]:
@@ -109,7 +171,10 @@ def anchored_in_part(model: nn.Module, native: tuple[int, ...], placement: Place
     if part not in PARTS:
         raise ValueError(unknown("part of a model to anchor", part, PARTS))
     # force=True: a study measures what anchoring does, even where it makes errors larger.
-    anchored = anchor(model, native, placement, force=True)
+    try:
+        anchored = anchor(model, native, placement, force=True)
+    except NothingToAnchorError:  # a network of convolutions alone: anchored it is what it was
+        return model
     if part == "all":
         return anchored
     before = dict(model.named_modules())

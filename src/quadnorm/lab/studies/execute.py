@@ -109,14 +109,15 @@ def _kept(folder: Path) -> Saved | None:
 
 def _evaluate(task: Task, trained: _Trained, folder: Path) -> None:
     """Write the errors of every way and grid that are missing; a diverged run has none."""
-    from quadnorm.lab.studies.evaluate import errors_of
+    from quadnorm.lab.studies.evaluate import Adapted, errors_of
 
+    adapted: Adapted = {}
     nothing = [None] * task.settings.samples.test
     for way, grid in missing(folder, task, trained.weights):
         read_or_set_aside(evaluation_file(folder, way.name, grid))
         errors: dict[str, Any] = {"plain": nothing, "weighted": nothing}
         if trained.model is not None:
-            errors = errors_of(trained.model, task.settings, way, grid)
+            errors = errors_of(trained.model, task.settings, way, grid, adapted)
         write_evaluation(folder, way.name, grid, trained.weights, errors)
 
 

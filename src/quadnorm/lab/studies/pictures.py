@@ -105,7 +105,7 @@ def keep_picture(model: nn.Module, config: TrainConfig, way: Way, grid: int, fol
     p = viewed(problem_of(config), dict(way.view))
     x, y = _first(config, p, grid)
     with torch.no_grad():
-        guess = predictor(model, config, way, p.shape(grid), p.placement)(x)
+        guess = predictor(model, config, way, p, p.shape(grid))(x)
     truth = y[0, 0].double().numpy()
     target = io.BytesIO()
     np.savez_compressed(

@@ -35,7 +35,8 @@ class Burgers(Problem):
     Solver: Galerkin in the same waves, 256 of them, products on 3/2 as many nodes, which makes them
     exact; in time exponential Runge–Kutta of order 4, diffusion exact. Checked against the exact solution by Cole and
     Hopf: within 2·10⁻⁶ in relative L²; 400 waves change 10⁻⁸. The step follows from max|u₀|, which is never exceeded.
-    Restriction: none. A sample is a finite series and is evaluated exactly at the nodes of any grid.
+    Restriction: none. A sample is a finite series and is evaluated exactly at the nodes of any grid. With ``band`` K
+    both fields keep the waves of at most K periods alone.
     Cost: about 0.05 s per sample on one core.
     Not in the paper: it is the problem of critics of resolution transfer. Their data have other laws and viscosities
     (0.001 to 0.1); here layers are resolved on 128 nodes and not on 16.
@@ -45,6 +46,7 @@ class Burgers(Problem):
     viscosity: Annotated[float, Range(1e-4, 10)] = 0.01
     horizon: Annotated[float, Range(0, 100, above=True)] = 0.25
     modes: Annotated[int, Range(2 * _DRAWN + 1, 4096)] = 256  # of the solve, along each axis
+    band: Annotated[int, Range(0, 4096)] = 0  # sharp low-pass of both fields: periods per length kept; 0: all
 
     name: ClassVar[str] = "burgers"
     inputs: ClassVar[tuple[str, ...]] = ("u(0)",)
@@ -52,7 +54,7 @@ class Burgers(Problem):
     placements: ClassVar[tuple[str, ...]] = ("endpoint", "cell", "interior", "periodic")
     dim: ClassVar[int] = 1
     block: ClassVar[int] = 32
-    views: ClassVar[tuple[str, ...]] = ()  # the placement decides the boundary, and so the instances
+    views: ClassVar[tuple[str, ...]] = ("band",)  # the placement decides the boundary, and so the instances
 
     def initial(self, indices: Sequence[int], seed: int = 0) -> Array:
         """Coefficients (B, M, …) of u(0) in the waves of :func:`waves`, zero above 42 waves (periodic: 42 periods)."""
@@ -78,8 +80,10 @@ class Burgers(Problem):
             return {"before": before, "after": np.stack(list(pool.map(solve, range(len(indices)))))}
 
     def _on_grid(self, instances: Mapping[str, Array], shape: tuple[int, ...]) -> tuple[Array, Array]:
-        x = [waves(self.placement, n, self.modes)[0] for n in shape]
-        before, after = (_values(instances[name], x) for name in ("before", "after"))
+        count = min(self.modes, 2 * self.band + (self.placement == "periodic")) if self.band else self.modes
+        x = [waves(self.placement, n, count)[0] for n in shape]
+        kept = (slice(None), *[slice(count)] * self.dim)
+        before, after = (_values(instances[name][kept], x) for name in ("before", "after"))
         return before[:, None], after[:, None]
 
 

@@ -11,8 +11,8 @@ from quadnorm._load import names_file
 from quadnorm._suggest import unknown
 
 # Learning rates of the paper. It gives none for Transolver: 3e-4 is its rate for attention models. The last one is that
-# of neuraloperator's tutorial. A model of your own starts with the FNO's.
-LEARNING_RATES = {"fno": 5e-4, "galerkin": 3e-4, "transolver": 3e-4, "neuralop-fno": 1e-2}
+# of neuraloperator's tutorial, the ResNet's is ours. A model of your own starts with the FNO's.
+LEARNING_RATES = {"fno": 5e-4, "galerkin": 3e-4, "transolver": 3e-4, "resnet": 1e-3, "neuralop-fno": 1e-2}
 
 Positive = Annotated[int, Field(ge=1, le=10**9)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]  # the range that random generators accept
@@ -47,11 +47,11 @@ class ProblemConfig(Section):
 
 
 class OperatorConfig(Section):
-    """The model: ``fno``, ``galerkin``, ``transolver``, ``neuralop-fno`` or your own, FILE.py:NAME, with arguments of
+    """The model: ``fno``, ``galerkin``, ``transolver``, ``resnet``, ``neuralop-fno`` or your own, FILE.py:NAME, with arguments of
     its constructor such as ``norm``."""
 
     name: str = "fno"
-    """`fno`, `galerkin`, `transolver`, `neuralop-fno` (neuraloperator's FNO), or FILE.py:NAME for your own model."""
+    """`fno`, `galerkin`, `transolver`, `resnet`, `neuralop-fno` (neuraloperator's FNO), or FILE.py:NAME for your own model."""
     params: dict[str, Any] = {}
     """Arguments of its constructor, among them `norm`, `measure` and `width`."""
 
@@ -141,7 +141,7 @@ class OptimiserConfig(Section):
     """AdamW with gradient clipping. The default ``lr`` is the paper's rate for the operator."""
 
     lr: Annotated[float, Field(gt=0)] | None = None
-    """Peak learning rate; default: 3e-4 for `galerkin` and `transolver`, 1e-2 for `neuralop-fno`, else 5e-4."""
+    """Peak learning rate; default: 3e-4 for `galerkin` and `transolver`, 1e-3 for `resnet`, 1e-2 for `neuralop-fno`, else 5e-4."""
     weight_decay: Annotated[float, Field(ge=0)] = 1e-4
     """Decoupled weight decay."""
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)

@@ -54,6 +54,7 @@ def operator_class(name: str) -> Callable[..., nn.Module]:
         "fno": operators.FNO,
         "galerkin": operators.GalerkinTransformer,
         "transolver": operators.Transolver,
+        "resnet": operators.ResNet,
         "neuralop-fno": NeuralopFNO,
     }
     if name not in table:

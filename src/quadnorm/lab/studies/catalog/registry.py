@@ -6,7 +6,7 @@ from quadnorm._suggest import unknown
 from quadnorm.lab.studies.catalog import benchmark as catalog_benchmark
 from quadnorm.lab.studies.catalog import breadth as catalog_breadth
 from quadnorm.lab.studies.catalog import fno as catalog_fno
-from quadnorm.lab.studies.catalog import mesh, others, ours
+from quadnorm.lab.studies.catalog import field, mesh, others, ours
 from quadnorm.lab.studies.study import AS_TRAINED, TRANSFER, Derived, Study
 
 
@@ -24,6 +24,7 @@ _STUDIES: dict[str, Study] = {
         *catalog_breadth.STUDIES,
         *ours.STUDIES,
         *others.STUDIES,
+        *field.STUDIES,
         *mesh.STUDIES,
     )
 }

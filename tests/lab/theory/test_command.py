@@ -6,8 +6,7 @@ import pytest
 
 from quadnorm.cli.app import run
 from quadnorm.lab.analysis.figures.evidence import draw
-from quadnorm.lab.theory import Evidence, statement
-from quadnorm.lab.theory.sums import means
+from quadnorm.lab.theory import Evidence, averages, statement
 
 
 def test_tables(capsys):
@@ -64,7 +63,7 @@ def test_an_unknown_name_is_one_line(capsys):
 
 
 def test_what_does_not_hold_is_said_and_exits_1(capsys, equal_weights, monkeypatch):
-    monkeypatch.setattr(means, "SIZES", {1: means.SIZES[1]})
+    monkeypatch.setattr(averages, "SIZES_BY_DIMENSION", {1: averages.SIZES_BY_DIMENSION[1]})
     assert run(["theory", "means"]) == 1
     out = capsys.readouterr().out
     assert "does not hold: 2 of the checks fail" in out

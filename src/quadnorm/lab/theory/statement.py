@@ -1,19 +1,68 @@
-"""A statement, and the evidence that was measured for it."""
+"""A statement, the evidence that was measured for it, and the table of all statements (``statements.toml``)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from html import escape
+from importlib import import_module
+from importlib.resources import files
 from typing import Any
 
+import numpy as np
+
 from quadnorm._json import without_nan
+from quadnorm._suggest import unknown
 from quadnorm._text import html_table
-from quadnorm.lab.theory.fits import PowerFit, fit_order
 
 Range = tuple[float, float]
+
+
+FEWEST = 5  # resolutions that an order is fitted over: two points fit any law, and three hide a bend
+
+
+@dataclass(frozen=True)
+class PowerFit:
+    """y = coefficient·x^exponent. ``misfit``: root mean square of the residuals of log y, so 0.01 is 1 %."""
+
+    exponent: float
+    coefficient: float
+    misfit: float
+
+
+def fit_power(x: Sequence[float], y: Sequence[float]) -> PowerFit:
+    """Least squares of log y on log x.
+
+    >>> fit = fit_power([1, 2, 4], [3, 12, 48])
+    >>> round(fit.exponent, 12), round(fit.coefficient, 12)
+    (2.0, 3.0)
+    """
+    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if a.shape != b.shape or a.ndim != 1 or len(set(a.tolist())) < 2:
+        raise ValueError(
+            f"a power law needs two or more different x with one y each, got {a.size} and {b.size} numbers"
+        )
+    if not (np.isfinite(a).all() and np.isfinite(b).all() and (a > 0).all() and (b > 0).all()):
+        raise ValueError(f"a power law needs positive finite numbers, got x = {a.tolist()}, y = {b.tolist()}")
+    s, t = np.log(a), np.log(b)
+    slope, intercept = (float(c) for c in np.polyfit(s, t, 1))
+    residual = t - (slope * s + intercept)
+    return PowerFit(slope, float(np.exp(intercept)), float(np.sqrt(residual @ residual / a.size)))
+
+
+def fit_order(h: Sequence[float], error: Sequence[float]) -> PowerFit:
+    """The order p and constant C of error ≈ C·h^p, over five resolutions or more.
+
+    >>> h = [1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128]
+    >>> round(fit_order(h, [3 * t**2 for t in h]).exponent, 12)
+    2.0
+    """
+    if len(set(h)) < FEWEST:
+        raise ValueError(f"an order is fitted over {FEWEST} resolutions or more, got {len(set(h))}")
+    return fit_power(h, error)
 
 
 @dataclass(frozen=True)
@@ -141,3 +190,43 @@ class Statement:
         """The statement and its evidence."""
         head = {"name": self.name, "text": self.text, "formula": self.formula, "label": self.label}
         return {**head, **evidence.to_json()}
+
+
+def _experiment(place: str) -> Callable[[], Evidence]:
+    """The function "module:name" of this folder; the module is imported only when the experiment is run."""
+    module, _, name = place.partition(":")
+
+    def measure() -> Evidence:
+        evidence: Evidence = getattr(import_module(f"quadnorm.lab.theory.{module}"), name)()
+        return evidence
+
+    return measure
+
+
+_TABLE = tomllib.loads(files("quadnorm.lab.theory").joinpath("statements.toml").read_text(encoding="utf-8"))
+
+STATEMENTS: dict[str, Statement] = {
+    name: Statement(name, row["text"], row["formula"], row["label"], _experiment(row["experiment"]))
+    for name, row in _TABLE.items()
+}
+
+
+def statement_names() -> list[str]:
+    """All names, in the order of the paper."""
+    return list(STATEMENTS)
+
+
+def statement(name: str) -> Statement:
+    """The statement of that name.
+
+    >>> statement("means").label
+    'thm:consistency'
+    """
+    if name not in STATEMENTS:
+        raise ValueError(unknown("statement", name, STATEMENTS))
+    return STATEMENTS[name]
+
+
+def statements(names: Iterable[str] = ()) -> list[Statement]:
+    """The statements with these names; all statements if no name is given."""
+    return [statement(name) for name in (list(names) or statement_names())]

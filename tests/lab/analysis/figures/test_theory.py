@@ -6,7 +6,7 @@ import pytest
 from quadnorm.lab.analysis.figures import theory
 from quadnorm.lab.analysis.figures.evidence import draw
 from quadnorm.lab.theory import Evidence, statement
-from quadnorm.lab.theory.meshes.biases import FAMILIES
+from quadnorm.lab.theory.families import FAMILIES
 
 
 @pytest.fixture(scope="module")

@@ -466,8 +466,8 @@ def bias_factor_of(family: str, n: int) -> float:
     """Bias of the mean with equal weights over the bias with control volumes, on the family's n × n mesh."""
     import numpy as np
 
-    from quadnorm.lab.theory.meshes.bias import bias
-    from quadnorm.lab.theory.meshes.biases import FAMILIES
+    from quadnorm.lab.theory.bias import bias
+    from quadnorm.lab.theory.families import FAMILIES
 
     f = FAMILIES[family]
     points, weights, _ = f.make(n, np.random.default_rng(0))

@@ -12,7 +12,7 @@ COUNTING, QUADRATURE = "#D55E00", "#009E73"
 
 def transfer(evidence: Evidence) -> Any:
     """Left: e_L and its bound for both norms. Right: the terms of each block; only the norm's own term differs."""
-    from quadnorm.lab.theory.networks.network import NATIVE  # imported here because it loads torch; the page does not
+    from quadnorm.lab.theory.network import NATIVE  # imported here because it loads torch; the page does not
 
     depth = [int(row["L"]) for row in evidence.rows]
     with style():

@@ -6,8 +6,8 @@ from math import cos, pi
 from typing import Any
 
 from quadnorm.lab.analysis.figures.style import FAINT, INK, WIDTH, style
-from quadnorm.lab.theory.meshes.bias import Array
-from quadnorm.lab.theory.meshes.mechanism import STRIP, Mechanism, mechanism
+from quadnorm.lab.theory.bias import Array
+from quadnorm.lab.theory.refinement import STRIP, Mechanism, mechanism
 
 UNIFORM, QUADRATURE = "#D55E00", "#009E73"
 DARK = "#111111"  # text on an image: the usual ink colour turns light on a dark page, but the image stays the same

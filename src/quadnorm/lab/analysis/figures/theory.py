@@ -8,10 +8,10 @@ import numpy as np
 
 from quadnorm.lab.analysis.figures.mechanism import QUADRATURE, UNIFORM, nonuniform_mechanism
 from quadnorm.lab.analysis.figures.style import FAINT, INK, sheet, style
-from quadnorm.lab.theory.meshes.biases import FAMILIES, Bias, bias
-from quadnorm.lab.theory.meshes.family import Sweep
-from quadnorm.lab.theory.meshes.strength import SHOWN, at
-from quadnorm.lab.theory.meshes.tensor import refined, tensor
+from quadnorm.lab.theory.bias import Bias, Sweep, bias
+from quadnorm.lab.theory.families import FAMILIES
+from quadnorm.lab.theory.meshes import refined, tensor
+from quadnorm.lab.theory.refinement import SHOWN, at
 from quadnorm.measures import Anchored, Blend, Grid
 
 __all__ = ["bias_convergence", "nonuniform_bias", "nonuniform_mechanism", "schematic"]

@@ -6,7 +6,7 @@ from math import nan
 
 import numpy as np
 
-from quadnorm.lab.theory.fits import PowerFit, fit_power
+from quadnorm.lab.theory.statement import PowerFit, fit_power
 
 __all__ = ["PowerFit", "SlopeFit", "fit_power", "fit_slope", "rises", "step_change"]
 

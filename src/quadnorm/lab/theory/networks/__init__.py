@@ -1,1 +1,0 @@
-"""Whole networks: how errors of single layers add up, and how they are bounded."""

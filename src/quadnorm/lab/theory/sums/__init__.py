@@ -1,1 +1,0 @@
-"""Averages and single layers: how much their results change with the grid."""

@@ -95,7 +95,7 @@ def errors_of(
 
 
 def octaves(error: Tensor, truth: Tensor, placement: Placements) -> dict[str, list[float]]:
-    """Energy of error and truth (B, C, *spatial) by octave of the wavenumber, over the truth's whole energy, in the mean.
+    """Mean energy of error and truth (B, C, *spatial) by octave of the wavenumber, over the truth's whole energy.
 
     Octaves: below 1 period per length, 1 to 2, 2 to 4, …; a wave belongs to that of its largest wavenumber. Where an
     axis is not periodic the field is continued evenly, so that its waves are cosines. The errors add up to the mean

@@ -5,8 +5,8 @@ from dataclasses import replace
 from quadnorm._suggest import unknown
 from quadnorm.lab.studies.catalog import benchmark as catalog_benchmark
 from quadnorm.lab.studies.catalog import breadth as catalog_breadth
-from quadnorm.lab.studies.catalog import fno as catalog_fno
 from quadnorm.lab.studies.catalog import field, mesh, others, ours
+from quadnorm.lab.studies.catalog import fno as catalog_fno
 from quadnorm.lab.studies.study import AS_TRAINED, TRANSFER, Derived, Study
 
 

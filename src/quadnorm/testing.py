@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from quadnorm.adapt.drift import drift as relative_drift
 from quadnorm.adapt.forms import refined_grid
 from quadnorm.adapt.layouts import regridded
 from quadnorm.adapt.models import check_module, model_grid, trial_copy
@@ -41,8 +42,9 @@ def grid_drift(
 
     .. math:: \text{drift} = \lVert R\,G_n(x_n) - G_{n_0}(x_{n_0}) \rVert_2 \,/\, \lVert G_{n_0}(x_{n_0}) \rVert_2
 
-    with :math:`x_n` the same smooth functions sampled at n nodes, and R the values at the training nodes. A model that
-    is a function of fields has 0, up to what its input loses between the nodes: O(h²) and smaller.
+    with :math:`x_n` the same smooth functions sampled at n nodes, and R the values at the training nodes (those of the
+    other grid if it is coarser; the largest of several outputs). A model that is a function of fields has 0, up to what
+    its input loses between the nodes: O(h²) and smaller. :func:`quadnorm.audit` gives the same number for data.
 
     Args:
         model: any module on fields; it is not touched, and run in evaluation mode.
@@ -56,17 +58,18 @@ def grid_drift(
     shape: Shape = probe.finer if finer is None else model_grid(model, finer, names)[0]
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         outputs = [trial(*args, **kwargs) for args, kwargs in (probe.smooth(sizes), probe.smooth(shape))]
-    moved = regridded(outputs[1], shape, sizes, names, probe.layout, "cubic")
-    pairs = [(a.double(), b.double()) for a, b in zip(tensors(outputs[0]), tensors(moved), strict=True)]
-    for a, b in pairs:
+    common = tuple(map(min, sizes, shape))
+    native, moved = (
+        regridded(y, grid, common, names, probe.layout, "cubic", True)
+        for y, grid in zip(outputs, (sizes, shape), strict=True)
+    )
+    for a, b in zip(tensors(native), tensors(moved), strict=True):
         if a.shape != b.shape:
             raise ValueError(
-                f"the model gives shape {tuple(a.shape)} at {size_text(sizes)} and, back from {size_text(shape)}, "
-                f"{tuple(b.shape)}; a drift needs outputs on the grid of the inputs"
+                f"the model gives shape {tuple(a.shape)} at {size_text(sizes)} and, at the same nodes of "
+                f"{size_text(shape)}, {tuple(b.shape)}; a drift needs outputs on the grid of the inputs"
             )
-    gap = sum(float((a - b).square().sum()) for a, b in pairs)
-    size = sum(float(a.square().sum()) for a, _ in pairs)
-    return float((gap / size) ** 0.5) if size else float(gap > 0)
+    return relative_drift(moved, native, names)
 
 
 def assert_grid_consistent(

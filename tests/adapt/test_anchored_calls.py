@@ -140,7 +140,7 @@ def test_worse_is_an_error_unless_forced():
     """A transform and its inverse are the identity on every grid; the training grid's waves alone are not."""
     torch.manual_seed(0)
     model = Calls(lambda x: torch.fft.ifft2(torch.fft.fft2(x)).real)
-    with pytest.raises(ValueError, match=r"worse.*quadnorm\.extend does not"):
+    with pytest.raises(ValueError, match=r"worse.*see quadnorm\.transfer; force=True"):
         qn.anchor(model, (17, 17))
     assert "drift from 17×17 to 33×33" in str(qn.anchor(model, (17, 17), force=True).anchor_report)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ from quadnorm.adapt.adapted import Adapted
 from quadnorm.adapt.calls import CallPlan
 from quadnorm.adapt.follow import NativeConstants, run_under
 from quadnorm.adapt.plan import make_plan
-from quadnorm.adapt.steer import SummedPadding, Summing
+from quadnorm.adapt.steer import Summing, with_summed_padding
 from quadnorm.adapt.trees import mapped
 from quadnorm.adapt.watch import leaving_no_trace
 from quadnorm.measures.base import Shape
@@ -22,7 +21,7 @@ class AnchoredCalls(Adapted):
     """A model, run under :class:`Summing` on every grid but its training grid.
 
     ``model`` is the copy that :func:`quadnorm.anchor` made; ``anchor_report`` says what was done. Modules named in
-    ``opaque`` are run as they are; ``only`` names the modules whose sums are anchored (None: all).
+    ``opaque`` are run as they are; ``only`` names the modules whose sums are anchored, and ``padding`` (None: all).
     """
 
     way = "anchor"
@@ -50,13 +49,7 @@ class AnchoredCalls(Adapted):
             return self.regridded(given, shape, new)
 
         plan = make_plan(model, at, self.resolution, self.placements, self.opaque)
-        if not plan.origins:
-            return plan
-        padding = SummedPadding(plan)
-        values, options = at(self.resolution)
-        with leaving_no_trace(model):
-            run_under(model, padding, values, options, self.opaque)
-        return replace(plan, summed_padding=frozenset(padding.found))
+        return with_summed_padding(plan, model, at(self.resolution), self.opaque)
 
     def steered(self, model: nn.Module, plan: CallPlan, args: Any, kwargs: Any, shape: Shape) -> Any:
         constants = None

@@ -30,6 +30,7 @@ from quadnorm.adapt.modules import anchor_modules, is_module_of_its_own
 from quadnorm.adapt.placement import example_and_placement, open_question
 from quadnorm.adapt.probes import Probe, make_probe
 from quadnorm.adapt.report import AnchorReport, Reason, grid_text, with_times
+from quadnorm.adapt.steer import PADDING
 from quadnorm.adapt.trees import tensors
 from quadnorm.adapt.watch import CannotFollowError, leaving_no_trace, trial_output
 from quadnorm.measures.base import Shape
@@ -63,7 +64,7 @@ def anchor(
     space. The copy is then an :class:`quadnorm.adapt.AnchoredCalls`. Only modules that own a ``measure``, such as this
     package's norms, spectral convolutions and operators, and what :func:`register_anchor` teaches, are anchored as
     modules. ``copy.anchor_report`` says what was anchored, what was not, and why, and how far the output drifts on a
-    finer grid as it is, anchored, extended (:func:`quadnorm.extend`) and at the training grid: ``print`` it.
+    finer grid as trained, anchored, extended (:func:`quadnorm.extend`) and run at the training grid: ``print`` it.
 
     Args:
         model: any module; it is not touched. The copy keeps hooks, mode, dtype, device, and modules that are shared
@@ -96,7 +97,7 @@ def anchor(
     ------  ---------  --------  -------------------
     1       GroupNorm  anchored  counting → anchored
     note: compared with the model on random input at 17×17: equal to 0.0e+00 of the largest output
-    note: drift from 17×17 to 33×33 on a smooth input: as it is ..., anchor ..., extend ..., at_native 0.0e+00; ...
+    note: drift from 17×17 to 33×33 on a smooth input: as trained ..., anchored ..., extended ..., run at ...
     """
     if layout == "points":
         refuse_placement(placement)
@@ -151,8 +152,8 @@ def anchored_model(model: nn.Module, probe: Probe, report: AnchorReport) -> nn.M
 
 
 def anchored_parts(model: nn.Module, probe: Probe, only: Container[str], whole: nn.Module) -> nn.Module:
-    """A copy in which only the named modules are anchored, for experiments: parameters are shared, and the plans of
-    ``whole``, which is anchored in all."""
+    """A copy in which only the named modules (and :data:`PADDING`) are anchored, for experiments: parameters are
+    shared, and the plans of ``whole``, which is anchored in all."""
     copied = deep_copy(model, share=True)
     padding = partial(_padding, copied, probe)
     copied = anchor_modules(
@@ -160,7 +161,7 @@ def anchored_parts(model: nn.Module, probe: Probe, only: Container[str], whole: 
     )
     if not isinstance(whole, AnchoredCalls):
         return copied
-    names = frozenset(name for name, _ in copied.named_modules() if name in only)
+    names = frozenset(name for name in (PADDING, *dict(copied.named_modules())) if name in only)
     parts = AnchoredCalls(copied, probe.resolution, probe.placements, probe.layout, whole.opaque, names)
     parts.share_plans(whole)
     return parts
@@ -266,8 +267,7 @@ def _note_drifts(report: AnchorReport, drifts: Drifts, force: bool) -> None:
     report.notes.append(str(drifts))
     if drifts.worse and not force:
         raise ValueError(
-            f"anchoring makes this model worse: {drifts}. quadnorm.{drifts.take.split(',')[0]} does not; "
-            f"force=True (--force) anchors all the same\n{report}"
+            f"anchoring makes this model worse: {drifts}; force=True (--force) anchors all the same\n{report}"
         )
 
 

@@ -1,4 +1,4 @@
-"""How far the ways to run a model drift from its native run, on a smooth probe."""
+"""How far an output moves with the grid, and how far the ways to run a model drift from its native run."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from quadnorm._ways import ANCHORED, AS_TRAINED, EXTENDED, NATIVE
 from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.forms import refinements
 from quadnorm.adapt.models import trial_copy
@@ -17,7 +18,31 @@ from quadnorm.adapt.probes import Probe
 from quadnorm.adapt.report import size_text
 from quadnorm.adapt.trees import tensors
 from quadnorm.adapt.watch import CannotFollowError, first_line
+from quadnorm.carry.grids import carry
 from quadnorm.measures.base import Shape
+
+
+def relative(a: Tensor, b: Tensor) -> float:
+    """‖a − b‖ / ‖b‖; 0 where both vanish."""
+    gap, size = float((a - b).norm()), float(b.norm())
+    return gap / size if size else float(gap > 0)
+
+
+def drift(output: Any, native: Any, placements: tuple[str, ...]) -> float:
+    """How far an output is from that on the training grid, ‖R y − R y₀‖ / ‖R y₀‖.
+
+    R takes fields (B, C, *spatial) to the coarser of their two grids along each axis; other tensors are compared as
+    they are. The largest of all tensors counts; those whose shapes differ all the same are left out.
+    """
+    worst = 0.0
+    for y, y0 in zip(tensors(output), tensors(native), strict=True):
+        a, b = y, y0
+        if a.shape != b.shape and a.ndim == b.ndim == len(placements) + 2:
+            common = tuple(map(min, a.shape[2:], b.shape[2:]))
+            a, b = (t if tuple(t.shape[2:]) == common else carry(t, common, placements) for t in (a, b))
+        if a.shape == b.shape and (b.is_floating_point() or b.is_complex()):
+            worst = max(worst, relative(a, b))
+    return worst
 
 
 @dataclass(frozen=True)
@@ -31,17 +56,9 @@ class Drifts:
     rounding: float = 1e-6  # a difference that the outputs' dtype does not tell
 
     @property
-    def take(self) -> str:
-        """A way that does not drift, named where anchoring makes it worse."""
-        if "extend" not in self.ways:
-            return "at_native" if not self.ways.get("anchor", 1.0) < 0.1 * self.ways["as it is"] else "anchor"
-        good = self.ways.get("anchor", float("nan")) < max(0.1 * self.ways["as it is"], 1e-4)
-        return "extend, or anchor where the new grid's input holds more than the training grid's" if good else "extend"
-
-    @property
     def worse(self) -> bool:
         """Whether anchoring makes it worse."""
-        before, after = self.ways.get("as it is", float("nan")), self.ways.get("anchor", float("nan"))
+        before, after = self.ways.get(AS_TRAINED, float("nan")), self.ways.get(ANCHORED, float("nan"))
         return after > 1.02 * before + self.rounding
 
     def __str__(self) -> str:
@@ -79,7 +96,7 @@ def measure_drifts(model: nn.Module, anchored: nn.Module | None, probe: Probe) -
         try:
             plan = extended.plan(*native_arguments)
         except CannotFollowError as error:
-            return Drifts(shape, probe.resolution, {"as it is": float("nan")}, str(error).split(";")[0])
+            return Drifts(shape, probe.resolution, {AS_TRAINED: float("nan")}, str(error).split(";")[0])
         nodes = plan.nodes(shape)
 
         def gap(run: Callable[..., Any], **more: Any) -> float:
@@ -89,14 +106,14 @@ def measure_drifts(model: nn.Module, anchored: nn.Module | None, probe: Probe) -
             except Exception:  # a way that does not run has no drift
                 return float("nan")
 
-        ways = {"as it is": gap(trial)}
+        ways = {AS_TRAINED: gap(trial)}
         if anchored is not None:
             fixed = trial_copy(anchored)
-            ways["anchor"] = gap(fixed, **(options if hasattr(fixed, "layout") else {}))
+            ways[ANCHORED] = gap(fixed, **(options if hasattr(fixed, "layout") else {}))
         extension = gap(extended, **options)
     refused = "" if extension < 1e-4 else "it could not follow what the model does with its samples"
     if not refused:
-        ways["extend"] = extension
-    ways["at_native"] = 0.0
+        ways[EXTENDED] = extension
+    ways[NATIVE] = 0.0
     dtype = next((t.dtype for t in tensors(native) if t.is_floating_point()), torch.float32)
     return Drifts(shape, probe.resolution, ways, refused, max(1e-6, 4 * torch.finfo(dtype).eps))

@@ -249,23 +249,19 @@ class CountedNodes(Nodes):
     """
 
     open_ends: bool = False
-    summed: frozenset[tuple[int, int]] = frozenset()  # (axis, samples padded to it) that sums see
+    summed: frozenset[tuple[int, int]] = frozenset()  # (axis, samples padded to it) that sums see; others stay samples
 
     def padded(self, k: int, extra: int) -> PaddedAxis:
         """A grid axis with ``extra`` samples padded to it on the training grid."""
-        before = self.origins.get((k, extra), 0)
-        return PaddedAxis(self.placements[k], self.native[k], before, extra - before)
+        before, own = self.origins.get((k, extra), 0), (k, extra) in self.origins and (k, extra) not in self.summed
+        return PaddedAxis(self.placements[k], self.native[k], before, extra - before, in_samples=own)
 
     def extra(self, k: int, extra: int) -> int:
         """Samples of padding on the new grid for ``extra`` of them on the training grid."""
-        if (k, extra) in self.origins and (k, extra) not in self.summed:
-            return extra  # of a kernel
         return sum(self.padded(k, extra).padding(self.shape[k]))
 
     def origin(self, k: int, extra: int) -> int:
         """How many of them come before the grid."""
-        if (k, extra) in self.origins and (k, extra) not in self.summed:
-            return self.origins[k, extra]
         return self.padded(k, extra).padding(self.shape[k])[0]
 
     @constant

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from quadnorm.adapt.calls import Call, CallPlan, Step, WeightedStep
 from quadnorm.adapt.counts import Count, exchanged, numbers_of
-from quadnorm.adapt.follow import Observed, Steered, run_fitted, with_native_fields
+from quadnorm.adapt.follow import Observed, Steered, run_fitted, run_under, with_native_fields
 from quadnorm.adapt.forms import moving
 from quadnorm.adapt.functions import ARITHMETIC
 from quadnorm.adapt.nodes import CountedNodes, Nodes, at_training_nodes, relative_gap
 from quadnorm.adapt.operations import anchoring, extending
 from quadnorm.adapt.operations.dilation import note_padding
 from quadnorm.adapt.trees import mapped, tensors, without_tensors
-from quadnorm.adapt.watch import CannotFollowError
+from quadnorm.adapt.watch import CannotFollowError, leaving_no_trace
 from quadnorm.measures.base import Shape
 
 
@@ -196,6 +196,19 @@ def _is_complex(step: WeightedStep) -> bool:
     return any(t.is_complex() for t in tensors((step.args, step.kwargs)))
 
 
+PADDING = "padding"  # stands for all padding among the parts that are anchored
+
+
+def with_summed_padding(plan: CallPlan, model: nn.Module, arguments: Any, opaque: frozenset[str]) -> CallPlan:
+    """The plan with the padding that sums see, in a run with these arguments on the training grid."""
+    if not plan.origins:
+        return plan
+    padding = SummedPadding(plan)
+    with leaving_no_trace(model):
+        run_under(model, padding, *arguments, opaque)
+    return replace(plan, summed_padding=frozenset(padding.found))
+
+
 class SummedPadding(Observed):
     """A run on the training grid that finds the padding which sums see: (axis, samples padded to it)."""
 
@@ -220,7 +233,8 @@ class Summing(Steered):
     """The run on a new grid: every sum that can be anchored is taken under the training grid's measure.
 
     ``constants``: for each call its constant fields that differ from grid to grid, by their slot, as they are in the
-    native run on the same input; None: as the plan has them. ``only``: the modules whose sums are anchored; None: all.
+    native run on the same input; None: as the plan has them. ``only``: the modules whose sums are anchored, and
+    :data:`PADDING` if padding keeps its length; None: all.
     """
 
     nodes: CountedNodes
@@ -232,19 +246,22 @@ class Summing(Steered):
         constants: list[dict[int, Tensor]] | None = None,
         only: frozenset[str] | None = None,
     ) -> None:
-        super().__init__(plan, plan.counted_nodes(shape))
+        self.pads = only is None or PADDING in only
+        super().__init__(plan, (plan if self.pads else replace(plan, summed_padding=frozenset())).counted_nodes(shape))
         self.constants, self.only = constants, only
         self.spaced = SpacedTensors()
 
     def steer(self, call: Call, func: Any, args: Any, kwargs: Any) -> Any:
+        anchored = self.only is None or call.module in self.only or (self.pads and call.name == "getitem")
+        if call.name == "pad":
+            anchored = self.pads
         spaced = self.spaced.among(args, kwargs)
-        if call.counts is not None and not spaced:
+        if anchored and call.counts is not None and not spaced:
             args, kwargs = exchanged(call.counts, (args, kwargs), self._on_training_grid)
         step = WeightedStep(call, func, args, kwargs, self.nodes)
-        native = self._native_fields(call, tensors((args, kwargs)), spaced)
+        native = self._native_fields(call, tensors((args, kwargs)), spaced) if anchored else {}
         if native:
             step = with_native_fields(step, native)
-        anchored = self.only is None or call.module in self.only or call.name in ("pad", "getitem")
         operation = anchoring(step) if anchored else None
         result = run_fitted(step) if operation is None else operation.anchor(step)
         self.spaced.note(step, result, summed=operation is not None)

@@ -20,13 +20,15 @@ class PaddedAxis:
     A field jumps where padding begins, between two training samples. So the samples and the padding on each side count
     for themselves: each gap inside has the mass of a sample, half of that more sits at both ends of each part, and what
     a finer grid has between the parts counts nothing. A grid of n samples has the padding's length in space, to the
-    nearest sample. Counting cell centres is the integral on every grid.
+    nearest sample, or with ``in_samples`` as many samples as in training, whatever length they have. Counting cell
+    centres is the integral on every grid.
     """
 
     placement: str
     n0: int
     before: int
     after: int
+    in_samples: bool = False
 
     lo, hi, size = 0.0, 1.0, None
 
@@ -46,16 +48,18 @@ class PaddedAxis:
 
     def padding(self, n: int) -> tuple[int, int]:
         """Samples padded to a grid of n, before and after."""
+        if self.in_samples:
+            return self.before, self.after
         first, both = round(self.ratio(n) * self.before), round(self.ratio(n) * (self.before + self.after))
         return first, both - first
 
     def samples(self, m: int) -> int:
         """The grid that has m samples with its padding.
 
-        >>> PaddedAxis("endpoint", 33, 8, 8).samples(97)
-        65
+        >>> PaddedAxis("endpoint", 33, 8, 8).samples(97), PaddedAxis("endpoint", 33, 8, 8, in_samples=True).samples(97)
+        (65, 81)
         """
-        guess = round(m * self.n0 / self.native)
+        guess = m - self.before - self.after if self.in_samples else round(m * self.n0 / self.native)
         near = range(max(guess - 3, 1), guess + 4)
         return min(near, key=lambda n: (abs(n + sum(self.padding(n)) - m), abs(n - guess)))
 

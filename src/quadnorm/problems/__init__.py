@@ -26,6 +26,7 @@ _PROBLEMS = {
     "files": ("stored.files", "Files"),
     "cavity": ("pdes.cavity", "Cavity"),
     "navier-stokes": ("pdes.navier_stokes", "NavierStokes"),
+    "navier-stokes-steps": ("pdes.navier_stokes", "NavierStokesSteps"),
     "burgers": ("pdes.burgers", "Burgers"),
     "burgers-2d": ("pdes.burgers", "Burgers2d"),
     "poisson-mesh": ("meshes.poisson", "PoissonMesh"),

@@ -6,7 +6,7 @@ from torch import nn
 
 from quadnorm import QuadNorm
 from quadnorm.adapt import audit
-from quadnorm.adapt.auditing.commute import Restriction
+from quadnorm.adapt.auditing.gaps import Restriction
 from tests.adapt.auditing.networks import network
 from tests.adapt.fields import smooth
 

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from quadnorm.adapt.adapted import trial
 from quadnorm.adapt.anchoring import anchored_model
-from quadnorm.adapt.auditing.commute import Gaps, Restriction, module_gaps, module_outputs
-from quadnorm.adapt.auditing.data import AuditData, MakeInput, Resolution, read_data
+from quadnorm.adapt.auditing.data import AuditData, ChannelsFirst, MakeInput, Resolution, read_data
 from quadnorm.adapt.auditing.experiments import (
     ROUNDING,
     Ways,
@@ -21,10 +20,9 @@ from quadnorm.adapt.auditing.experiments import (
     spacing,
     totals,
 )
-from quadnorm.adapt.auditing.layout import ChannelsFirst, under_own_names
+from quadnorm.adapt.auditing.gaps import Gaps, Restriction, module_gaps, module_outputs
 from quadnorm.adapt.auditing.report import Audit
-from quadnorm.adapt.auditing.rows import AuditRow, add_call_rows, module_rows
-from quadnorm.adapt.auditing.traits import between, traits
+from quadnorm.adapt.auditing.rows import AuditRow, add_call_rows, module_rows, under_own_names
 from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.extending import gap_at_training_nodes
 from quadnorm.adapt.models import check_module, deep_copy, model_grid, own_placement, trial_copy
@@ -56,7 +54,14 @@ def audit(
     - *order*: p in h^p, from what it introduces between successive grids. Sums that count samples have p = 1 on
       endpoint-inclusive grids.
     - *alone*: the model's discrepancy if everything but this module is anchored; *fixed*: if only this module is. These
-      are experiments, not correlations: one module's measure is exchanged and the model run again.
+      are experiments, not correlations: the sums of one module, or of its own calls, are exchanged and the model run
+      again.
+
+    Padding by samples that sums see has a row of its own (all of it is one part of the experiments); what it
+    introduces is the change of the mean of a field that is zero there. Other rows see padding of the right length.
+
+    ``audit(...).number`` is one number for the model: how far its output moves when the resolution doubles, and with
+    targets the factor by which its error grows (:class:`quadnorm.adapt.auditing.report.GridNumber`).
 
     Args:
         model: takes (B, C, \*spatial) or (B, \*spatial, C); untouched, run in eval mode.
@@ -72,7 +77,8 @@ def audit(
             anchored.
 
     Returns:
-        An :class:`Audit`: ``print`` it; ``to_frame()``, ``figure()``, ``html(path)``.
+        An :class:`Audit`: ``print`` it; ``number``, ``to_dict()``, ``to_frame()``, ``figure()``, ``html(path)``,
+        ``badge(path)``.
 
     >>> import torch
     >>> model = nn.Sequential(nn.Conv1d(1, 4, 1), nn.GroupNorm(1, 4), nn.GELU(), nn.Conv1d(4, 1, 1))
@@ -99,9 +105,8 @@ def audit(
     ways = Ways(trial, None if anchored is None else trial_copy(anchored), extended, sizes, names)
     by_way = discrepancies(ways, data.fields, rows)
     # One more experiment: the same input without what lies between the coarser grid's samples.
-    coarse, fine = data.coarse_and_fine
-    smooth, detail = between(fine, tuple(coarse.shape[2:]), names)
-    smoothed = None if ways.anchored is None else totals(ways.anchored, [coarse, smooth], names)[1]
+    smooth, traits = data.between(names)
+    smoothed = None if ways.anchored is None else totals(ways.anchored, [data.coarse_and_fine[0], smooth], names)[1]
     if anchored is not None and interventions:
         intervene(rows, model, anchored, report, _probe(data.native, sizes, names), data.other)
     if data.channels_last:
@@ -115,7 +120,7 @@ def audit(
         left=report.left,
         floor=ROUNDING.get(data.native.dtype, 1e-2),
         grid=check,
-        traits=traits(detail, data.other_target, data.grids, sizes, names),
+        traits=traits,
         compared=data.compared,
         placements=names,
         smoothed=smoothed,
@@ -136,7 +141,7 @@ def _add_calls(
     coarse, fine = data.coarse_and_fine
     extended = _try_extend(trial, tuple(coarse.shape[2:]), names, coarse)
     if extended is not None:
-        add_call_rows(rows, extended, report, fine)
+        add_call_rows(rows, extended, report, coarse, fine)
 
 
 def _try_anchor(

@@ -1,4 +1,4 @@
-"""The data of an audit: the same fields at several resolutions, and which two of them are compared."""
+"""The data of an audit: the same fields at several resolutions, which two are compared, what lies between samples."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from quadnorm.adapt.auditing.layout import channels_first, layout_of_inputs
+from quadnorm.adapt.drift import relative
 from quadnorm.adapt.report import size_text
+from quadnorm.adapt.trees import mapped
+from quadnorm.carry.grids import carry
 from quadnorm.measures.base import Shape
 
 Resolution = int | tuple[int, ...]
@@ -56,15 +58,62 @@ class AuditData:
         return self.fields[self.compared]
 
     @property
+    def sizes(self) -> Shape:
+        """The training grid."""
+        return self.grids[0]
+
+    @property
     def coarse_and_fine(self) -> tuple[Tensor, Tensor]:
         """The two, the one with fewer samples first."""
         finer = prod(self.other.shape[2:]) > prod(self.native.shape[2:])
         return (self.native, self.other) if finer else (self.other, self.native)
 
-    @property
-    def other_target(self) -> Tensor | None:
-        """The target at the resolution that is compared; None if there are none."""
-        return list(self.targets.values())[self.compared] if self.targets else None
+    def between(self, names: tuple[str, ...]) -> tuple[Tensor, Traits]:
+        """The finer of the two inputs without what lies between the coarser one's samples, and the shares of that."""
+        coarse, fine = self.coarse_and_fine
+        smooth, detail = _between(fine, tuple(coarse.shape[2:]), names)
+        finer = any(n > n0 for g in self.grids for n, n0 in zip(g, self.sizes, strict=True))
+        target = list(self.targets.values())[self.compared] if self.targets and finer else None
+        if target is None or target.ndim != len(names) + 2:
+            return smooth, Traits(detail, None, finer)
+        return smooth, Traits(detail, _between(target, self.sizes, names)[1], finer)
+
+
+@dataclass(frozen=True)
+class Traits:
+    """``detail`` and ``target_detail``: the shares of the finer input and target that lie between the coarser grid's
+    samples; ``finer``: whether any grid is finer than the training grid."""
+
+    detail: float
+    target_detail: float | None
+    finer: bool
+
+
+def _between(x: Tensor, sizes: Shape, names: tuple[str, ...]) -> tuple[Tensor, float]:
+    smooth = carry(carry(x, sizes, names), tuple(x.shape[2:]), names)
+    return smooth, relative(smooth, x)
+
+
+class ChannelsFirst(nn.Module):
+    """A model of fields (B, *spatial, C), called with (B, C, *spatial)."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Any:
+        """The model's outputs, those with as many axes as the input with their channels first."""
+        return mapped(lambda y: y.movedim(-1, 1) if y.ndim == x.ndim else y, self.model(x.movedim(1, -1)))
+
+
+def layout_of_inputs(shapes: Sequence[Shape]) -> str:
+    """``first`` or ``last``: the axes whose lengths differ between resolutions are the grid's, the channels' is not.
+
+    >>> layout_of_inputs([(1, 3, 17, 17), (1, 3, 33, 33)]), layout_of_inputs([(1, 17, 3), (1, 33, 3)])
+    ('first', 'last')
+    """
+    second, last = ({shape[k] for shape in shapes} for k in (1, -1))
+    return "last" if len(second) > 1 and len(last) == 1 else "first"
 
 
 def read_data(make_input: MakeInput, resolutions: Sequence[Resolution]) -> AuditData:
@@ -72,7 +121,7 @@ def read_data(make_input: MakeInput, resolutions: Sequence[Resolution]) -> Audit
     inputs, targets = _made(make_input, resolutions)
     last = layout_of_inputs([tuple(x.shape) for x in inputs.values()]) == "last"
     if last:
-        inputs, targets = ({n: channels_first(t) for n, t in fields.items()} for fields in (inputs, targets))
+        inputs, targets = ({n: t.movedim(-1, 1) for n, t in fields.items()} for fields in (inputs, targets))
     _check_grids(inputs, resolutions)
     return AuditData(inputs, targets, last)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from torch import Tensor, nn
 
-from quadnorm.adapt.auditing.call_gaps import call_gaps
+from quadnorm.adapt.auditing.gaps import call_gaps
 from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.operations import TABLE
 from quadnorm.adapt.report import AnchorReport, Entry
@@ -29,6 +30,11 @@ class AuditRow:
     container: bool = False
     action: str = ""
     why: str = ""
+
+    @property
+    def label(self) -> str:
+        """The module's name."""
+        return self.name or "(model)"
 
     @property
     def cause(self) -> str:
@@ -65,8 +71,7 @@ class AuditRow:
         """The row as text, under ``HEAD``."""
         order = "" if self.order is None else f"{self.order:.1f}"
         introduced, cumulative, alone, fixed = map(_percent, (self.introduced, self.cumulative, self.alone, self.fixed))
-        name = self.name or "(model)"
-        return [name, self.kind, introduced, cumulative, order, alone, fixed, self.cause, self.remedy]
+        return [self.label, self.kind, introduced, cumulative, order, alone, fixed, self.cause, self.remedy]
 
 
 def module_rows(
@@ -104,11 +109,11 @@ def _is_about_module(entry: Entry) -> bool:
     return entry.kind not in ("value", "field", "constant", "calls") and not entry.kind.startswith("call ")
 
 
-def add_call_rows(rows: list[AuditRow], extended: Extended, report: AnchorReport, x: Tensor) -> None:
-    """A row for each function that mixes samples outside of modules that have a row as such."""
+def add_call_rows(rows: list[AuditRow], extended: Extended, report: AnchorReport, native: Tensor, x: Tensor) -> None:
+    """A row for each function that mixes samples outside of modules that have a row as such, and for padding."""
     known = frozenset(e.name for e in report if _is_about_module(e))
     calls = {(e.name, e.call): e for e in report if e.call}
-    for (module, name), gap in call_gaps(extended.model, extended.plan((x,), {}), x).items():
+    for (module, name), gap in call_gaps(extended.model, extended.plan((x,), {}), native, x).items():
         if module in known:
             _measured_by_call(rows, module, gap)
             continue
@@ -138,3 +143,14 @@ def extending_evaluates(rows: Sequence[AuditRow]) -> bool:
 
 def _percent(v: float | None) -> str:
     return "" if v is None else f"{v:.3%}"
+
+
+def under_own_names(rows: list[AuditRow], report: AnchorReport) -> tuple[list[AuditRow], AnchorReport]:
+    """Rows and report of a model inside a :class:`ChannelsFirst`, under its own names."""
+    prefix = "model"
+
+    def renamed(entry: Any) -> Any:
+        return replace(entry, name=entry.name.removeprefix(prefix).removeprefix("."))
+
+    own = [renamed(row) for row in rows if row.name.startswith(prefix)]
+    return own, replace(report, entries=[renamed(e) for e in report if e.name.startswith(prefix)])

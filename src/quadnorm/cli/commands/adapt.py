@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from quadnorm._files import write_atomic
 from quadnorm._load import from_file, names_file
 from quadnorm._text import one_line, printable
 from quadnorm.cli.options import Csv, Json, Param, grid, parameters
@@ -19,9 +18,7 @@ Grids = Annotated[
     typer.Option("--resolution", "-r", help="Samples per axis, the training grid first; several may follow."),
 ]
 
-# The columns of an audit that --json and --csv print.
-COLUMNS = ("kind", "introduced", "cumulative", "order", "alone", "fixed", "cause", "remedy")
-PARTS = ("resolutions", "totals", "errors", "remarks", "recommendation")
+CSV = ("name", "kind", "introduced", "cumulative", "order", "alone", "fixed", "cause", "remedy")
 
 
 def anchor(
@@ -57,7 +54,7 @@ def audit(
     data: Annotated[str, typer.Option(help="The problem whose samples are the model's input.")] = "darcy",
     param: Param = None,
     samples: Annotated[int, typer.Option(help="How many samples.", min=1, max=10**6)] = 4,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write the audit as HTML.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write the audit as HTML, or its number as badge.svg.")] = None,
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
@@ -69,13 +66,13 @@ def audit(
     _check_output(model, subject, inputs, grids[0])
     with _naming(model, inputs):
         result = look(subject, inputs, grids, placement=inputs.problem.placement)
-    modules = [{"name": r.name or "(model)", **{c: getattr(r, c) for c in COLUMNS}} for r in result.rows]
+    plain = result.to_dict()
     if as_json and not as_csv:
-        print(dumps({"modules": modules, **{part: getattr(result, part) for part in PARTS}}))
-    elif not rows_as(modules, as_json, as_csv):
+        print(dumps(plain))
+    elif not rows_as([{c: row[c] for c in CSV} for row in plain["modules"]], as_json, as_csv):
         say(result)
     if out is not None:
-        write_atomic(out, result.html(), "the audit")
+        (result.badge if out.suffix == ".svg" else result.html)(out)
         print(printable(f"written to {out}"), file=sys.stderr)
     if not (as_json or as_csv or names_file(model)) and result.recommendation.startswith("transfer"):
         others = " ".join("x".join(map(str, inputs.problem.shape(n))) for n in grids[1:])

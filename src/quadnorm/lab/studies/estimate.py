@@ -36,6 +36,7 @@ SAMPLE = {
     "varcoeff": 0.3,
     "cavity": 0.5,
     "navier-stokes": 0.5,
+    "navier-stokes-steps": 1.0,
     "burgers": 0.05,
     "burgers-2d": 1.2,
     "helmholtz": 0.005,
@@ -102,7 +103,7 @@ def estimate(study: Study) -> TimeEstimate:
         step = sum(_step(v, n) for n in v.train) / len(v.train)
         training += here * b.steps * step
         validation += here * b.epochs * b.val / b.batch * FORWARD * sum(_step(v, n) for n in v.train)
-        passes = sum(_passes(v, e.route) for e in study.evaluations)
+        passes = sum(_passes(v, e.route) * e.steps for e in study.evaluations)
         testing += here * b.test / b.batch * FORWARD * passes
         key = f"{v.problem} {sorted(v.problem_params.items())}"
         samples[key] = max(samples.get(key, 0), b.train + b.val + b.test)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from quadnorm._suggest import unknown
 from quadnorm.adapt import Transferred, anchor, extend, transfer
@@ -55,9 +56,11 @@ ROUTES: dict[str, Callable[[Use, str], Predictor]] = {
     "extended": lambda use, _: extend(use.model, use.native, use.placement, restrict=use.restrict),
     "transferred": lambda use, _: transfer(use.model, use.native, use.placement, use.pairs() if use.pairs else None),
     "native": lambda use, ends: native_run(use, "periodic" if ends == "fourier" else use.placement),
+    "interpolate": lambda use, mode: interpolated(use, mode),
     "crop-pad": lambda use, _: lambda x: band(use.model(band(x, use.native)), use.shape),
 }
 ON_EVERY_GRID = ("anchored", "extended", "transferred")
+AT_NATIVE = ("native", "interpolate", "crop-pad")  # these roll out at the training grid and leave it once, at the end
 
 
 @torch.no_grad()
@@ -70,6 +73,7 @@ def errors_of(
     """
     trained = problem_of(config)
     p = viewed(trained, dict(way.view))
+    p = p.after(way.steps) if way.steps > 1 else p  # type: ignore[attr-defined] # of problems in steps
     shape = p.shape(grid)
     x, y = samples(config, "test", [grid], p)[grid]
     native = native_grid(config)
@@ -77,8 +81,9 @@ def errors_of(
         predict = points_predictor(model, way, lambda: samples(config, "test", [native])[native][0])
     else:
         predict = predictor(model, config, way, p, shape, {} if adapted is None else adapted)
-    if isinstance(predict, Transferred):
-        predict.estimate(x[:ESTIMATED])  # a batch may hold a single sample
+    step = predict.step if isinstance(predict, Rollout) else predict
+    if isinstance(step, Transferred):
+        step.estimate(x[:ESTIMATED])  # a batch may hold a single sample
     weights = grid_weights(p.placement, shape, x.dtype)
     batch = max(1, config.batch * prod(trained.shape(native)) // prod(shape))
     outputs: list[Tensor] = []
@@ -145,13 +150,31 @@ def predictor(
         raise ValueError(unknown("route", way.route, ROUTES))
     restrict = "nearest" if p.name in JUMPS and not getattr(p, "band", 0) else "cubic"
     native = problem_of(config).shape(native_grid(config))
-    use = Use(model, native, shape, p.placement, restrict, lambda: held_out(config))
-    if way.route not in ON_EVERY_GRID or adapted is None:
-        return ROUTES[way.route](use, way.option)
+    inside = way.steps > 1 and way.route in AT_NATIVE
+    used = Rollout(model, way.steps) if inside else model
     key = (way.route, way.option, restrict)
-    if key not in adapted:
-        adapted[key] = ROUTES[way.route](use, way.option)
-    return adapted[key]
+    if adapted is not None and key in adapted:
+        predict = adapted[key]
+    else:
+        use = Use(used, native, shape, p.placement, restrict, lambda: held_out(config))
+        predict = ROUTES[way.route](use, way.option)
+        if adapted is not None and way.route in ON_EVERY_GRID:
+            adapted[key] = predict
+    return Rollout(predict, way.steps) if way.steps > 1 and not inside else predict
+
+
+class Rollout(nn.Module):
+    """A model that is run on its own output, so many ``steps``."""
+
+    def __init__(self, step: Predictor, steps: int) -> None:
+        super().__init__()
+        self.step, self.steps = step, steps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The state after all steps; the same shape."""
+        for _ in range(self.steps):
+            x = self.step(x)
+        return x
 
 
 def held_out(config: TrainConfig) -> tuple[Tensor, Tensor]:
@@ -164,6 +187,18 @@ def held_out(config: TrainConfig) -> tuple[Tensor, Tensor]:
 def native_run(use: Use, ends: Placements) -> Predictor:
     """Run at the training grid and interpolate the output to the test grid; ``ends``: placement of the output."""
     return lambda x: carry(use.model(carry(x, use.native, use.placement, use.restrict)), use.shape, ends)
+
+
+def interpolated(use: Use, mode: str) -> Predictor:
+    """What many write themselves: run at the training grid, then ``F.interpolate`` in a mode such as bicubic."""
+    names = (use.placement,) if isinstance(use.placement, str) else use.placement
+    corners = all(p == "endpoint" for p in names)
+
+    def predict(x: Tensor) -> Tensor:
+        y = use.model(carry(x, use.native, use.placement, use.restrict))
+        return F.interpolate(y, use.shape, mode=mode, align_corners=corners)
+
+    return predict
 
 
 def anchored_in_part(model: nn.Module, native: tuple[int, ...], placement: Placements, part: str) -> nn.Module:

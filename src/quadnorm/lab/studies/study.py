@@ -94,7 +94,8 @@ class Way:
 
     ``route`` is a row of the table in :mod:`quadnorm.lab.studies.evaluate`, ``option`` its argument: which sums to
     anchor, or how to interpolate. ``view``: (name, value) pairs of problem parameters that change how the instances are
-    sampled, not the instances themselves.
+    sampled, not the instances themselves. ``steps``: how many times the model is run on its own output; the target is
+    the problem's after as many (``problem.after(steps)``).
     """
 
     name: str
@@ -102,6 +103,11 @@ class Way:
     route: str = "direct"
     option: str = ""
     view: tuple[tuple[str, Any], ...] = ()
+    steps: int = 1
+
+    def rolled(self, steps: int) -> "Way":
+        """The same way over so many steps."""
+        return replace(self, name=f"{self.name}-{steps}-steps", label=f"{self.label}, {steps} steps", steps=steps)
 
 
 AS_TRAINED = Way("as-trained", "as trained")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -76,12 +76,14 @@ class NavierStokes(Problem):
     def _instances(self, indices: Sequence[int], seed: int, workers: int) -> dict[str, Array]:
         initial, force = self.initial(indices, seed), self.force()
 
+        times = self._starts(indices)
+
         def run(i: int) -> tuple[Array, Array, float, int]:
             # One sample at a time: its arrays stay in a core's cache, and its bits do not depend on the batch.
             state = state_of(initial[i : i + 1], self.points)
             for halvings in range(_HALVINGS + 1):
-                steps = [math.ceil(t * 2**halvings / self.dt - 1e-9) for t in (self.start, self.horizon)]
-                before, _ = self._advance(state, force, self.start, steps[0])
+                steps = [math.ceil(t * 2**halvings / self.dt - 1e-9) for t in (times[i], self.horizon)]
+                before, _ = self._advance(state, force, times[i], steps[0])
                 after, courant = self._advance(before, force, self.horizon, steps[1])
                 if courant < _COURANT:
                     return band_of(before)[0], band_of(after)[0], courant, sum(steps)
@@ -103,6 +105,10 @@ class NavierStokes(Problem):
             "steps": np.array(steps),
         }
 
+    def _starts(self, indices: Sequence[int]) -> list[float]:
+        """The time of each sample's input."""
+        return [self.start] * len(indices)
+
     def _advance(self, state: Array, force: Array, time: float, steps: int) -> tuple[Array, float]:
         """The state after ``time``, and its Courant number: NaN or huge where the step was too long."""
         stepper = Stepper(self.points, self.viscosity, time / steps if steps else self.dt)
@@ -116,3 +122,30 @@ class NavierStokes(Problem):
             zero = before.shape[-1] - 1  # the row of k₁ = 0
             before, after = (c[:, zero - K : zero + K + 1, : K + 1] for c in (before, after))
         return evaluate(before, shape)[:, None], evaluate(after, shape)[:, None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NavierStokesSteps(NavierStokes):
+    """∂ω/∂t + u·∇ω = νΔω + f as in navier-stokes, in steps that a model can be rolled out over.
+
+    Boundary: periodic. Input → output: ω(t) → ω(t + horizon), one pair per trajectory, at t = start + k·horizon with
+    k = the sample's index modulo ``starts``: a model that is trained on them meets the whole span of a rollout.
+    Law, nodes, solver, restriction: those of navier-stokes.
+    With ``starts=1`` and a horizon of N steps the same indices give ω(start) and what N steps of a rollout should give.
+    Cost: about 0.8 s per sample on one core, flat in the number of samples; 0.12 MB on disk.
+    Chosen: viscosity 3·10⁻⁴, with which ω holds more than 32 samples per axis resolve and a trained model's 50 steps
+    are still a forecast; steps of 0.5 from time 2.
+    """
+
+    viscosity: Annotated[float, Range(0, 10)] = 3e-4
+    horizon: Annotated[float, Range(0, 1000, above=True)] = 0.5
+    starts: Annotated[int, Range(1, 10_000)] = 20
+
+    name: ClassVar[str] = "navier-stokes-steps"
+
+    def after(self, steps: int) -> NavierStokesSteps:
+        """The problem whose outputs are where a rollout of so many steps from time ``start`` should end."""
+        return replace(self, horizon=steps * self.horizon, starts=1)
+
+    def _starts(self, indices: Sequence[int]) -> list[float]:
+        return [self.start + (i % self.starts) * self.horizon for i in indices]

@@ -18,6 +18,7 @@ from quadnorm.lab.studies.study import AS_TRAINED, NATIVE, TRANSFER, TRANSFERRED
 ANCHOR_NORMS = Way("anchor-norms", "norms anchored", "anchored", "norms")
 ANCHOR_KERNELS = Way("anchor-kernels", "other sums anchored", "anchored", "kernels")
 NATIVE_FOURIER = Way("native-fourier", "run at the training grid, zero-padded", "native", "fourier")
+BILINEAR, BICUBIC = (Way(f"interpolate-{m}", f"F.interpolate, {m}", "interpolate", m) for m in ("bilinear", "bicubic"))
 CROP_PAD = Way("crop-pad", "fixed band, cropped and padded", "crop-pad")
 
 _RESOLUTIONS = (32, 64, 128, 256)
@@ -103,6 +104,35 @@ STUDIES = (
         notes=(
             "Running at the training grid and interpolating the output is the best simple way: on smooth outputs over "
             "nested grids it is as good.",
+        ),
+    ),
+    Study(
+        name="rollout",
+        title="Rollouts of 20 and 50 steps on finer and coarser grids: FNO on periodic Navier–Stokes, trained at 64²",
+        theme="ours",
+        variants=(
+            variant(
+                "navier-stokes-steps",
+                "fno",
+                (LAYER,),
+                64,
+                (32, 48, 64, 128, 256),
+                Desk(epochs=60, train=240, test=12, coarsen=2, width=0.75, lr=1e-3, batch=10),
+                name="fno",
+                readings=False,
+                last_activation=False,
+            ),
+        ),
+        seeds=seeds(3),
+        evaluations=tuple(
+            way if steps == 1 else way.rolled(steps)
+            for steps in (1, 20, 50)
+            for way in (*TRANSFER, TRANSFERRED, BILINEAR, BICUBIC)
+        ),
+        notes=(
+            "A step is 0.5 time units; rollouts begin at time 2, training pairs at 20 times from there on.",
+            "As trained, anchored, extended and transferred, the model runs on its own output on the test grid; run at "
+            "the training grid and F.interpolate roll out there and take only the last state to the test grid.",
         ),
     ),
     Study(

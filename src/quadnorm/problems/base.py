@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 Resolution = int | Sequence[int]
+Coordinates = tuple[tuple[str, ...], tuple[int, ...], dict[str, tuple[tuple[str, ...], Array]]]
 _CACHED = 2**18  # numbers: 2 MB in double precision
 
 
@@ -196,6 +197,14 @@ class Problem(ABC):
         shape = self.shape(resolution)
         names = placements_per_axis(self.placement, self.dim)
         return tuple(placement_of(name).nodes(n).numpy() for name, n in zip(names, shape, strict=True))
+
+    def coordinates(self, resolution: Resolution) -> Coordinates:
+        """The dimensions of a field in xarray's sense, their sizes, and coordinates by name with their dimensions."""
+        if self.placement == "points":
+            return ("point",), self.shape(resolution), {}
+        dims = tuple("xyz"[: self.dim])
+        nodes = self.nodes(resolution)
+        return dims, self.shape(resolution), {d: ((d,), x) for d, x in zip(dims, nodes, strict=True)}
 
     def parameters(self) -> dict[str, Any]:
         """The parameters by name."""

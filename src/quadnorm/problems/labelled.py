@@ -1,8 +1,8 @@
-"""A model on an xarray DataArray: its output with the coordinates of the input."""
+"""xarray in and out: a model on a DataArray, and the fields of an evaluation as a Dataset with their coordinates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -12,7 +12,8 @@ from torch import Tensor
 
 from quadnorm.measures.data.measure import located
 from quadnorm.measures.data.names import kind_of
-from quadnorm.problems.points import PointFields
+from quadnorm.problems.base import Problem, Resolution
+from quadnorm.problems.points import POINTS, PointFields
 
 
 def on_array(
@@ -85,3 +86,42 @@ def _labelled(
     kept = {k: v for k, v in data.coords.items() if set(v.dims) <= set(names) and (keeps or channel not in v.dims)}
     out = xarray.DataArray(y.reshape(sizes), dims=names, coords=kept, name=name or data.name)
     return out.transpose(*data.dims) if set(names) == set(data.dims) else out
+
+
+def as_dataset(
+    p: Problem, resolution: Resolution, fields: Mapping[str, tuple[Tensor, Tensor, Tensor]], indices: Sequence[int]
+) -> Any:
+    """The fields of an evaluation as an xarray Dataset: ``input`` and ``truth`` (sample, *space), ``prediction`` (way,
+    sample, *space), each with an axis of channels if there are several; points have their ``volume``.
+
+    ``fields``: name of the way → input, truth and prediction (n, C, *grid). Coordinates are those of the problem's
+    files, and else of its nodes.
+
+    >>> from quadnorm.problems import problem
+    >>> p = problem("poisson")
+    >>> x, y = p.sample(range(2), 5)
+    >>> as_dataset(p, 5, {"zero": (x, y, 0 * y)}, range(2)).truth.sel(sample=1, x=0.5).dims
+    ('y',)
+    """
+    import xarray
+
+    dims, shape, coordinates = p.coordinates(resolution)
+    x, y, _ = next(iter(fields.values()))
+    out = xarray.Dataset(coords={"sample": list(indices), "way": list(fields), **coordinates})
+    inputs = p.inputs
+    if p.placement == POINTS:  # where they are is known, or else different in every sample
+        out["volume"] = (("sample", *dims), x[:, 0].reshape(len(x), *shape).numpy())
+        if not coordinates:
+            places = {name: (("sample", *dims), x[:, 1 + k].numpy()) for k, name in enumerate(inputs[1 : 1 + p.dim])}
+            out = out.assign_coords(places)
+        x, inputs = x[:, 1 + p.dim :], inputs[1 + p.dim :]
+    prediction = torch.stack([field for _, _, field in fields.values()])
+    for name, values, names in (("input", x, inputs), ("truth", y, p.outputs), ("prediction", prediction, p.outputs)):
+        before = ("way", "sample") if name == "prediction" else ("sample",)
+        channel = "input_channel" if name == "input" else "channel"
+        several = values.shape[len(before)] > 1
+        sizes = (*values.shape[: len(before) + several], *shape)
+        out[name] = ((*before, *([channel] if several else []), *dims), values.reshape(sizes).numpy())
+        if several:
+            out = out.assign_coords({channel: list(names)})
+    return out

@@ -28,6 +28,7 @@ from quadnorm.training.loop import device_of, errors, name
 from quadnorm.training.losses import grid_weights
 
 WAYS = {"exact": "", "index": "nearest", "bicubic": "bicubic"}  # value of ``how`` → method of :func:`carry`
+Fields = tuple[Tensor, Tensor, Tensor]  # input, truth, prediction, (n, C, *grid) each
 
 
 @dataclass(frozen=True)
@@ -124,8 +125,12 @@ def evaluate_model(
     split: Split = "test",
     view: Mapping[str, Any] | None = None,
     ranks: Group | None = None,
+    fields: dict[Grid, Fields] | None = None,
 ) -> Evaluation:
-    """Like :func:`evaluate`, for a model in memory: anchored, converted, or any function from fields to fields."""
+    """Like :func:`evaluate`, for a model in memory: anchored, converted, or any function from fields to fields.
+
+    ``fields`` is filled with input, truth and prediction of every sample at each grid, if it is given.
+    """
     p = viewed(problem_of(config), view or {})
     config = settled(config, p)
     grids = list(config.test_resolutions if resolutions is None else resolutions)
@@ -140,16 +145,19 @@ def evaluate_model(
     if how != "exact" and p.placement == POINTS:
         raise ValueError(f"{p.name} has a mesh for each sample and no grid to resample; use how='exact'")
     source = None if how == "exact" else _source(p, source)
-    fields = samples(config, split, [source], p)[source] if source is not None else None
+    stored = samples(config, split, [source], p)[source] if source is not None else None
     rows = []
     for grid in grids:  # one at a time: the finest alone may fill the memory
-        if fields is None:
+        if stored is None:
             x, y = samples(config, split, [grid], p)[grid]
         else:
-            x, y = (_resampled(field, p.shape(grid), p.placement, how) for field in fields)
+            x, y = (_resampled(field, p.shape(grid), p.placement, how) for field in stored)
         weights = grid_weights(p.placement, p.shape(grid), x.dtype)
         weights = weights if weights is None else weights.to(device_of(model))
-        plain, weighted = errors(_evaluated(model), x, y, weights, _batch(config, p, grid), ranks)
+        out = None if fields is None else torch.empty_like(y)
+        plain, weighted = errors(_evaluated(model), x, y, weights, _batch(config, p, grid), ranks, out=out)
+        if fields is not None and out is not None:
+            fields[grid] = x, y, out
         rows.append(Errors(grid, tuple(plain.tolist()), tuple(weighted.tolist())))
     return Evaluation(split, config.samples.indices(split), how, source, tuple(rows))
 

@@ -75,10 +75,12 @@ def errors(
     batch: int,
     group: Group | None = None,
     stop: Callable[[], bool] | None = None,
+    out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Plain and weighted relative L² of every sample, float64 (n,) each; ranks share the work, all get the result.
 
-    ``weights`` is None for inputs on points, which contain their own weights.
+    ``weights`` is None for inputs on points, which contain their own weights. ``out`` (n, C, *grid) is filled with the
+    predictions, if it is given.
     """
     group = group or Group()
     device = device_of(model)
@@ -90,6 +92,8 @@ def errors(
         part = slice(start, min(start + batch, mine.stop))
         inputs, truth = group.part(x[part]).to(device), group.part(y[part]).to(device)
         prediction = model(inputs)
+        if out is not None:
+            out[part] = prediction
         own = weights_of(inputs, None if weights is None else group.part(weights, 0))
         summed = group.over_space if group.space > 1 else None
         both[0, part] = relative_l2(prediction, truth, None, summed).double().cpu()

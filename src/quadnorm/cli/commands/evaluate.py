@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from quadnorm.training.evaluation import Errors
 
 Split = Literal["train", "val", "test"]
+ARRAYS = (".nc", ".zarr")
 PICTURES = (".png", ".svg", ".pdf")
 NAMES = {
     "as-trained": "as trained",
@@ -59,7 +60,10 @@ def evaluate(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="Also write every sample's error (.json), or draw the errors (.png, .svg, .pdf)."
+            "--out",
+            "-o",
+            help="Also write every sample's error (.json), or inputs, truths and predictions with their coordinates "
+            "(.nc, .zarr), or draw the errors (.png, .svg, .pdf).",
         ),
     ] = None,
     param: Annotated[
@@ -74,8 +78,9 @@ def evaluate(
     from quadnorm.training.ddp import reports
     from quadnorm.training.evaluation import WAYS as SAMPLINGS
 
-    if out is not None and out.suffix.lower() not in (".json", *PICTURES):
-        raise ValueError(f"-o {out}: expected a name that ends in .json, {', '.join(PICTURES)}")
+    ending = "" if out is None else out.suffix.lower()
+    if out is not None and ending not in (".json", *ARRAYS, *PICTURES):
+        raise ValueError(f"-o {out}: expected a name that ends in .json, {', '.join((*ARRAYS, *PICTURES))}")
     if how in SAMPLINGS:  # the older meaning of --how
         sampling, how = how, None
     ways = None if how is None else chosen_ways(",".join(WAYS) if how == "all" else how)
@@ -88,7 +93,8 @@ def evaluate(
         "view": parameters(param),
     }
     space = read_config(None, settings).parallel.space
-    errors, trained_at = _errors(checkpoint, which, grids or None, ways, space, options)
+    fields: dict[str, dict[Any, Any]] | None = {} if ending in ARRAYS else None
+    errors, trained_at = _errors(checkpoint, which, grids or None, ways, space, options, fields)
     if not reports():
         return
     records = _records(errors, trained_at)
@@ -96,8 +102,10 @@ def evaluate(
         head = ["way", "samples per axis", "relative L²", "× training grid", "quadrature-weighted", "instances"]
         best = _best(records)
         table(f"{checkpoint}, {split} set", head, [_row(r, best) for r in records])
-    if out is not None and out.suffix.lower() == ".json":
+    if out is not None and ending == ".json":
         write_atomic(out, json.dumps(_every_sample(errors, options)) + "\n", "the evaluation")
+    elif out is not None and fields is not None:
+        _write_arrays(fields, checkpoint, which, options, out)
     elif out is not None:
         _draw(records, f"{checkpoint}, {split} set", out)
 
@@ -109,8 +117,10 @@ def _errors(
     ways: list[str] | None,
     space: int,
     options: Mapping[str, Any],
+    fields: dict[str, dict[Any, Any]] | None = None,
 ) -> "tuple[dict[str, list[Errors]], Any]":
-    """Errors at each grid by way, the training grid's among them, and that grid."""
+    """Errors at each grid by way, the training grid's among them, and that grid; ``fields`` are those of the grids that
+    were asked for."""
     from quadnorm.cli.commands.ways import errors_by_way
     from quadnorm.lab.studies.evaluate import native_grid
     from quadnorm.problems.points import POINTS
@@ -128,6 +138,8 @@ def _errors(
     if space > 1:
         if ways != ["as-trained"]:
             raise ValueError("parallel.space shares a field between processes for --how as-trained only")
+        if fields is not None:
+            raise ValueError("parallel.space shares a field between processes; write it (-o) without")
         evaluation = evaluate(checkpoint, grids, which=which, space=space, as_trained=True, **options)
         return {"as-trained": list(evaluation.grids)}, trained_at
     # A file of ``quadnorm anchor`` may be anchored to another grid than that of training.
@@ -138,7 +150,7 @@ def _errors(
         with suppress(ValueError, OSError):  # files of the user's own may not have this grid
             errors = errors_by_way(model, config, [trained_at], ["as-trained"], **options)
             clock.measured(trained_at)
-    for way, row in errors_by_way(model, config, grids, ways, anchored, clock.step, **options).items():
+    for way, row in errors_by_way(model, config, grids, ways, anchored, clock.step, fields, **options).items():
         errors.setdefault(way, []).extend(row)
     return errors, trained_at
 
@@ -231,6 +243,34 @@ def _every_sample(errors: "Mapping[str, Sequence[Errors]]", options: Mapping[str
         for way, row in errors.items()
     }
     return {"split": options["split"], "samples": options["how"], "ways": ways}
+
+
+def _write_arrays(
+    fields: Mapping[str, Mapping[Any, Any]], checkpoint: Path, which: str, options: Mapping[str, Any], out: Path
+) -> None:
+    """Inputs, truths and predictions as a Dataset; of several grids as a tree with one group for each."""
+    from quadnorm.problems.labelled import as_dataset
+    from quadnorm.training import load_model
+    from quadnorm.training.data import problem_of, settled, viewed
+
+    config = load_model(checkpoint, which, as_trained=True)[1]
+    p = viewed(problem_of(config), options["view"])
+    indices = settled(config, p).samples.indices(options["split"])
+    first, *_ = fields.values()
+    by_grid = {
+        "x".join(map(str, n)) if isinstance(n, tuple) else str(n): as_dataset(
+            p, n, {NAMES[way]: of_way[n] for way, of_way in fields.items()}, indices
+        )
+        for n in first
+    }
+    import xarray
+
+    found = next(iter(by_grid.values())) if len(by_grid) == 1 else xarray.DataTree.from_dict(by_grid)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if out.suffix.lower() == ".nc":
+        found.to_netcdf(out, engine="h5netcdf")
+    else:
+        found.to_zarr(out, mode="w", zarr_format=2, consolidated=False)
 
 
 def _draw(records: Sequence[Mapping[str, Any]], title: str, out: Path) -> None:

@@ -16,7 +16,7 @@ from quadnorm.problems import Problem
 from quadnorm.problems.points import POINTS
 from quadnorm.training import TrainConfig
 from quadnorm.training.data import Grid, problem_of, samples, settled, viewed
-from quadnorm.training.evaluation import Errors, evaluate_model
+from quadnorm.training.evaluation import Errors, Fields, evaluate_model
 
 WAYS = {
     "as-trained": "the model as it is, on the new samples",
@@ -48,11 +48,13 @@ def errors_by_way(
     ways: Sequence[str],
     anchored: nn.Module | None = None,
     on_progress: Callable[[str, Grid], None] | None = None,
+    fields: dict[str, dict[Grid, Fields]] | None = None,
     **options: Any,
 ) -> dict[str, list[Errors]]:
     """Errors at each grid for each way; ``options`` go to :func:`~quadnorm.training.evaluate_model`.
 
-    ``anchored`` is the anchored model, if there is one already; ``on_progress`` is called after each way and grid.
+    ``anchored`` is the anchored model, if there is one already; ``on_progress`` is called after each way and grid;
+    ``fields`` is filled with input, truth and prediction by way and grid, if it is given.
     """
     view: Mapping[str, Any] = options.get("view") or {}
     p = viewed(problem_of(config), view)
@@ -68,7 +70,8 @@ def errors_by_way(
             if isinstance(use, Transferred):
                 ready[way] = use  # one module for every grid
                 use.estimate(samples(config, options.get("split", "test"), [n], p)[n][0][:ESTIMATED])
-            return evaluate_model(use, config, [n], **options).grids[0]
+            kept = None if fields is None else fields.setdefault(way, {})
+            return evaluate_model(use, config, [n], fields=kept, **options).grids[0]
         except CannotFollowError as error:
             others = ",".join(other for other in ways if other != way) or "as-trained"
             raise ValueError(f"--how {way}: this model cannot be used so ({error}); try --how {others}") from error

@@ -13,8 +13,9 @@ import numpy as np
 from quadnorm.measures import PLACEMENTS
 from quadnorm.measures.base import whole_number, whole_numbers
 from quadnorm.measures.placement import Placements, as_placements
-from quadnorm.problems.base import Array, Resolution
-from quadnorm.problems.files.places import places_of
+from quadnorm.problems.base import Array, Coordinates, Resolution
+from quadnorm.problems.files.model import SPACE
+from quadnorm.problems.files.places import places_of, whereabouts
 from quadnorm.problems.points import POINTS
 from quadnorm.problems.stored.base import Store, StoredProblem
 from quadnorm.problems.stored.checks import check_sets
@@ -174,6 +175,29 @@ class Files(StoredProblem):
         if self.placement == POINTS:
             raise ValueError(f"{self.name}: the samples are points, not nodes of axes; their places are channels of x")
         return super().nodes(resolution)
+
+    def coordinates(self, resolution: Resolution) -> Coordinates:
+        """The files' own dimensions and coordinates; of points without axes latitude and longitude, or x, y, z."""
+        shape = self.shape(resolution)
+        stored = [s.files[0] for name in SETS for s in self._sources(name)]
+        file = next((f for f in stored if f.resolution == shape or (prod(f.resolution),) == shape), None)
+        if file is None:  # a part of the nodes of a finer grid
+            words = tuple(stored[0].words or SPACE[: len(shape)])
+            lines = [
+                (lo + (hi - lo) * t)[:: 1 if x[0] <= x[-1] else -1]
+                for t, x, (lo, hi) in zip(self.nodes(shape), stored[0].coordinates, stored[0].domain, strict=True)
+            ]
+            return words, shape, {d: ((d,), x) for d, x in zip(words, lines, strict=True)}
+        dims, grid = tuple(file.words or SPACE[: len(file.resolution)]), file.resolution
+        if POINTS not in file.placement:
+            return dims, grid, {d: ((d,), x) for d, x in zip(dims, file.coordinates, strict=True)}
+        places = whereabouts(file).places
+        if places is None:
+            return dims, grid, {}
+        if len(places) == 3:
+            lat, lon = np.degrees(np.arcsin(np.clip(places[2], -1, 1))), np.degrees(np.arctan2(places[1], places[0]))
+            return dims, grid, {"latitude": (dims, lat), "longitude": (dims, lon)}
+        return dims, grid, {f"{a}_of_node": (dims, x) for a, x in zip(SPACE, places, strict=False)}
 
     def _nodes_text(self) -> str:
         return "points, with volumes and coordinates" if self.placement == POINTS else super()._nodes_text()

@@ -7,7 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quadnorm as qn
-from quadnorm.measures.geometry.spherical import in_half_sphere, polygon_areas, unit_vectors, vertex_shares
+from quadnorm.measures.geometry.spherical import (
+    healpix_centres,
+    in_half_sphere,
+    polygon_areas,
+    unit_vectors,
+    vertex_shares,
+)
 from tests.measures.geometry.spheres import healpix, icosahedron, reduced_gaussian, spherical_excess
 
 SPHERE = 4 * np.pi
@@ -136,3 +142,15 @@ def test_poles_stored_once_for_every_longitude_share_one_cell():
 def test_refusals(points, options, words):
     with pytest.raises(ValueError, match=words):
         qn.voronoi_weights(points, sphere=True, **options)
+
+
+@pytest.mark.parametrize("nside", [1, 2, 8])
+def test_centres_of_healpix_pixels(nside):
+    """In the order of rings those of the definition; nested, four pixels lie around the one that they divide."""
+    np.testing.assert_allclose(healpix_centres(nside, nested=False).T, healpix(nside), atol=1e-12)
+    coarse, fine = (healpix_centres(n, nested=True) for n in (nside, 2 * nside))
+    around = fine.reshape(3, -1, 4)
+    away = np.linalg.norm(around - coarse[..., None], axis=0)
+    assert away.max() < 1.1 / nside
+    np.testing.assert_allclose(np.linalg.norm(around.mean(2) - coarse, axis=0), 0, atol=0.3 / nside)
+    assert len(np.unique(coarse.round(9), axis=1).T) == 12 * nside**2

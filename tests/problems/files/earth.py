@@ -3,6 +3,7 @@
 import numpy as np
 import xarray as xr
 
+from tests.measures.geometry.spheres import healpix as healpix_centres
 from tests.measures.geometry.spheres import icosahedron, reduced_gaussian
 
 COUNT = 6
@@ -92,7 +93,19 @@ def ugrid():
     )
 
 
-KINDS = {f.__name__: f for f in (gaussian, closed, bounded, curvilinear, triangles, columns, ugrid)}
+def healpix(nside=4):
+    """Pixels in the order of rings; the grid mapping says it, and there are no coordinates."""
+    ds = fields(("cell",), healpix_centres(nside)[:, 2])
+    notes = {"grid_mapping_name": "healpix", "refinement_level": 2, "indexing_scheme": "ring"}
+    return ds.assign_coords(crs=((), 0, notes))
+
+
+def reduced(n=6):
+    """A reduced Gaussian grid without areas."""
+    return columns(n).drop_vars("area")
+
+
+KINDS = {f.__name__: f for f in (gaussian, closed, bounded, curvilinear, triangles, columns, ugrid, healpix, reduced)}
 
 
 def write(dataset, folder, how):

@@ -42,6 +42,8 @@ def test_where_samples_lie_is_said(tmp_path):
         "triangles": ("points",),
         "columns": ("points",),
         "ugrid": ("points",),
+        "healpix": ("points",),
+        "reduced": ("points",),
     }
 
 

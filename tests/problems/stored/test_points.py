@@ -4,6 +4,7 @@ refuse them by name; masks are parts of volumes."""
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 
 import quadnorm as qn
 from quadnorm.problems import problem
@@ -148,19 +149,31 @@ def test_fields_helper_has_samples_first():
     assert fields(("x",), np.zeros(3))["a"].dims == ("sample", "x")
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "triangles", "ugrid"])
+SURE = {
+    "gaussian": "lat: Gaussian latitudes, lon: longitudes around the circle; sure: it follows from the coordinates",
+    "closed": "longitudes, the first repeated at the end; sure: it follows from the coordinates",
+    "bounded": "lat: cells, lon: longitudes around the circle; sure: stated in the file",
+    "curvilinear": "corners of cells on the sphere; sure: stated in the file",
+    "triangles": "corners of cells on the sphere; sure: stated in the file",
+    "columns": "cell areas in 'area'; sure: stated in the file",
+    "ugrid": "the nodes of a mesh, on the sphere; sure: stated in the file",
+    "healpix": "HEALPix: equal areas; sure: stated in the file",
+    "reduced": "Voronoi cells of points on the sphere; assumed: each point stands for what is nearest to it",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_show_says_it_in_ten_lines_and_draws_it(tmp_path, capsys, kind):
     from quadnorm.cli.app import run
-
-    dataset = KINDS[kind]()[["a"] if kind == "gaussian" else list(KINDS[kind]().data_vars)]
-    path = write(dataset, tmp_path, "netcdf4")
-    assert run(["data", "show", str(path), "-n", "1", "-o", str(tmp_path / "a.png")]) == 0
-    said = capsys.readouterr().out
-    assert "; sure: " in " ".join(said.split())
-    assert (tmp_path / "a.png").stat().st_size > 5000
     from quadnorm.problems.stored.describe import describe
 
-    assert len(str(describe(path)).splitlines()) <= 10
+    path = write(KINDS[kind](), tmp_path, "netcdf4")
+    assert run(["data", "show", str(path), "-n", "1", "-o", str(tmp_path / "a.png")]) == 0
+    assert "fields" not in capsys.readouterr().err
+    assert (tmp_path / "a.png").stat().st_size > 5000
+    card = str(describe(path))
+    assert len(card.splitlines()) <= 10
+    assert SURE[kind] in card
 
 
 def test_show_lists_the_fields_of_every_grid(tmp_path):
@@ -174,3 +187,36 @@ def test_show_lists_the_fields_of_every_grid(tmp_path):
     card = str(describe(write(dataset, tmp_path, "netcdf4")))
     assert "at 8×16" in card
     assert "other grid, 3×4: coarse (latitude cell, longitude periodic" in card
+
+
+def test_a_mask_is_a_fraction_at_each_resolution(tmp_path):
+    """Trained where cells are partly sea, tested where they are sea or land: land counts in neither."""
+    from quadnorm.training.evaluation import evaluate
+
+    def written(name, n, part, values):
+        where = {"y": (np.arange(n) + 0.5) / n, "x": (np.arange(n) + 0.5) / n}
+        dims = ("sample", "x", "y")
+        ds = xr.Dataset({"a": (dims, values), "u": (dims, 2 * values), "sea": (dims[1:], part)}, where)
+        ds.to_netcdf(tmp_path / f"{name}.nc", engine="h5netcdf")
+        return str(tmp_path / f"{name}.nc")
+
+    def coarser(fine):
+        return fine.reshape(*fine.shape[:-2], 8, 2, 8, 2).mean((-3, -1))
+
+    sea = (RNG.random((16, 16)) > 0.4).astype(float)
+    fine = RNG.normal(size=(COUNT, 16, 16))
+    coarse = coarser(fine * sea) / np.where(coarser(sea) > 0, coarser(sea), 1)
+    train_at, test_at = written("coarse", 8, coarser(sea), coarse), written("fine", 16, sea, fine)
+    p = problem("files", train=train_at, test=test_at, mask="sea")
+    x, y = p.sample([1], 64, dtype=torch.float64)
+    w = coarser(sea).reshape(-1)
+    np.testing.assert_allclose(x[0, 0], w / w.sum())
+    np.testing.assert_allclose((x[0, 0] * y[0, 0]).sum(), 2 * (fine[1] * sea).sum() / sea.sum())  # the same mean
+
+    settings = config(train_at, "transolver", slices=4)
+    params = {"train": train_at, "test": test_at, "mask": "sea"}
+    settings = settings.model_copy(update={"problem": settings.problem.model_copy(update={"params": params})})
+    train(settings, tmp_path / "run", progress=False)
+    before = evaluate(tmp_path / "run", [256]).grids[0].weighted
+    written("fine", 16, sea, np.where(sea > 0, fine, 1e3))
+    assert evaluate(tmp_path / "run", [256]).grids[0].weighted == before

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from math import pi
 from typing import Any
@@ -14,38 +14,12 @@ import numpy as np
 from quadnorm._suggest import unknown
 from quadnorm.measures.base import Measure
 from quadnorm.measures.composed import Weights
-from quadnorm.measures.data.corners import cell_areas, node_areas, point_areas, shared, staggered, vertex_areas
+from quadnorm.measures.data.corners import cell_areas, node_areas, point_areas, shared, vertex_areas
+from quadnorm.measures.data.field import AREAS, NOT_SPACE, FieldCoordinates, auxiliaries
 from quadnorm.measures.data.lines import CellAxis, line_axis
+from quadnorm.measures.data.located import EARTH, Located, of_lines, places_of
 from quadnorm.measures.data.names import kind_of
-from quadnorm.measures.data.placements import LATITUDE, LONGITUDE, whole_circle
-from quadnorm.measures.geometry.coordinates import FloatArray
-from quadnorm.measures.geometry.spherical import unit_vectors
-from quadnorm.measures.grid import Grid
-from quadnorm.measures.sphere import LatLon
-
-_EARTH = (LATITUDE, LONGITUDE)
-_NOT_SPACE = ("time", "lead", "sample", "channel")
-_AREAS = ("area", "areacell", "areacella", "areacello", "cell_area", "areaCell", "area_p", "TAREA")
-_CORNERS = ("{}_bnds", "{}_bounds", "{}_vertices", "{}_corners", "{}_b", "bounds_{}", "vertices_{}", "{}_bnd")
-_SCRIP = {"grid_center_lat": "grid_corner_lat", "grid_center_lon": "grid_corner_lon"}
-
-
-@dataclass(frozen=True)
-class Located:
-    """Where the samples of a field lie: the dimensions of space in the field's order, their measure, how that is known
-    in words, and the places (d, *shape): unit vectors on the sphere, else coordinates; None where they are not known.
-    """
-
-    dims: tuple[str, ...]
-    measure: Measure
-    evidence: str
-    find: Callable[[], FloatArray] | None = None  # makes the places: grids may have many more samples than coordinates
-    sphere: bool = False
-
-    @property
-    def places(self) -> FloatArray | None:
-        """(d, *shape)."""
-        return None if self.find is None else self.find()
+from quadnorm.measures.geometry.spherical import healpix_centres
 
 
 def measure_of(
@@ -114,31 +88,13 @@ def _names(dims: str | Sequence[str] | None, data: Any) -> tuple[str, ...] | Non
     return tuple(str(d) for d in data.dims if d in wanted)
 
 
-def auxiliaries(variables: Mapping[Any, Any]) -> set[str]:
-    """Names that variables describe others with: bounds, corners, areas, topologies, projections."""
-    found: set[str] = set()
-    for name, v in variables.items():
-        notes = {**v.encoding, **v.attrs}
-        for key in ("bounds", "climatology", "grid_mapping", "node_coordinates", "face_coordinates", "mesh"):
-            found |= set(str(notes.get(key, "")).replace(":", " ").split())
-        if notes.get("cf_role") == "mesh_topology":
-            found |= {str(name)} | {w for key in notes if key.endswith("connectivity") for w in str(notes[key]).split()}
-            found |= set(str(notes.get("edge_coordinates", "")).split())
-        if "grid_mapping_name" in notes or "cf_role" in notes or str(name) in _AREAS:
-            found.add(str(name))
-        found |= set(re.findall(r":\s*(\S+)", str(notes.get("cell_measures", ""))))
-        if kind_of(str(name), v.attrs) in _EARTH:
-            found |= {c.format(name) for c in _CORNERS}
-    return found | set(_SCRIP.values())
-
-
 def _only_field(dataset: Any) -> Any:
     """One of the fields of a Dataset, all of which must lie on the same dimensions of space."""
     left_out = auxiliaries(dataset.variables)
     names = [
         n
         for n, v in dataset.data_vars.items()
-        if n not in left_out and v.ndim and v.dtype.kind in "fiub" and kind_of(str(n), v.attrs) not in _EARTH
+        if n not in left_out and v.ndim and v.dtype.kind in "fiub" and kind_of(str(n), v.attrs) not in EARTH
     ]
     if not names:  # coordinates alone: the measure of what they lie on
         if not dataset.sizes:
@@ -152,7 +108,7 @@ def _only_field(dataset: Any) -> Any:
             zeros, dims=grid, coords={k: v for k, v in dataset.coords.items() if set(v.dims) <= set(grid)}
         )
     widest = max(names, key=lambda n: dataset[n].ndim)
-    space = {n: tuple(d for d in dataset[n].dims if kind_of(str(d)) not in _NOT_SPACE) for n in names}
+    space = {n: tuple(d for d in dataset[n].dims if kind_of(str(d)) not in NOT_SPACE) for n in names}
     for n in names:
         if space[n] and not set(space[n]) <= set(space[widest]):
             raise ValueError(
@@ -160,32 +116,6 @@ def _only_field(dataset: Any) -> Any:
                 f"{space[n]}; choose one: measure_of(ds[{widest!r}], ds)"
             )
     return dataset[widest]
-
-
-def of_lines(dims: Sequence[str], axes: Sequence[tuple[str, CellAxis]]) -> Located:
-    """A product of axes, each with its kind; one of latitudes and one of longitudes are a sphere."""
-    kinds = [kind for kind, _ in axes]
-    lines = [axis for _, axis in axes]
-    words = ", ".join(f"{d}: {axis.words}" for d, axis in zip(dims, lines, strict=True))
-    flat = [a for k, a in axes if k in _EARTH]
-    if sorted(k for k in kinds if k in _EARTH) != sorted(_EARTH):
-        return Located(tuple(dims), Grid.of_axes(*lines), words, partial(_on_axes, lines, kinds))
-    sphere = LatLon.of_axes(*flat)
-    places = partial(_on_axes, lines, kinds)
-    if len(lines) == 2:
-        return Located(tuple(dims), sphere, words, places, True)
-    total = sphere.total * float(np.prod([a.hi - a.lo for k, a in axes if k not in _EARTH]))
-    measure = Weights(Grid.of_axes(*lines).weights([len(a.x) for a in lines]), total=total)
-    return Located(tuple(dims), measure, words, places)
-
-
-def _on_axes(lines: Sequence[CellAxis], kinds: Sequence[str]) -> FloatArray:
-    """The places of a product of axes: unit vectors for latitude and longitude, then the other coordinates."""
-    grid = np.meshgrid(*(np.array(a.x) for a in lines), indexing="ij")
-    if not set(_EARTH) <= set(kinds):
-        return np.stack(grid)
-    earth = _places(grid[kinds.index(LATITUDE)], grid[kinds.index(LONGITUDE)], True)
-    return np.stack([*earth, *(x for x, kind in zip(grid, kinds, strict=True) if kind not in _EARTH)])
 
 
 def _whole(notes: Mapping[str, Any], key: str, default: int) -> int:
@@ -200,39 +130,34 @@ def _where(sphere: bool) -> str:
     return "on the sphere" if sphere else "in the plane"
 
 
-def _places(first: np.ndarray, second: np.ndarray, sphere: bool) -> FloatArray:
-    """(d, …): unit vectors of latitude and longitude, or the two coordinates."""
-    return np.moveaxis(unit_vectors(first, second), -1, 0) if sphere else np.stack((second, first))
+_ORDERS = ("ring", "nested", "nest")  # of HEALPix's pixels
 
 
-class _Reading:
-    """One field with all that is known of its coordinates."""
+class _Reading(FieldCoordinates):
+    """Finds where the samples of one field lie, the most explicit statement first."""
 
     def __init__(self, data: Any, dataset: Any, dims: tuple[str, ...] | None, placement: Any, domain: Any) -> None:
-        self.data, self.dims = data, dims
+        super().__init__(data, dataset, dims)
         self.placement, self.domain = placement, domain
-        self.known: dict[str, Any] = {str(k): v for k, v in getattr(dataset, "variables", {}).items()}
-        self.known |= {str(k): v.variable for k, v in data.coords.items()}
-        self.notes = {**data.encoding, **data.attrs}
 
     def located(self) -> Located:
         for way in (self._stated_areas, self._mesh, self._healpix, self._by_place):
             found = way()
             if found is not None:
                 return found
-        return self._lines(self.dims or self._spatial())
+        return self._lines(self.dims or self.spatial())
 
     def _stated_areas(self) -> Located | None:
         measures = re.findall(r"(?:area|volume):\s*(\S+)", str(self.notes.get("cell_measures", "")))
-        for name in (*measures, *_AREAS):
+        for name in (*measures, *AREAS):
             v = self.known.get(name)
-            if v is None or not v.ndim or v.dtype.kind not in "fiu" or not self._fits(v.dims):
+            if v is None or not v.ndim or v.dtype.kind not in "fiu" or not self.fits(v.dims):
                 continue
             if name not in measures and len(v.dims) == 1 and kind_of(str(v.dims[0])):
                 continue
-            values = np.nan_to_num(self._ordered(v))
+            values = np.nan_to_num(self.ordered(v))
             if (values >= 0).all() and values.any():
-                return self._with_places(Located(self._order(v.dims), Weights(values), f"cell areas in {name!r}"))
+                return self._with_places(Located(self.order(v.dims), Weights(values), f"cell areas in {name!r}"))
         return None
 
     def _with_places(self, areas: Located) -> Located:
@@ -268,25 +193,25 @@ class _Reading:
             raise ValueError(
                 f"the mesh has no face_node_connectivity, so its cells are not known; it has {list(notes)}"
             )
-        table = self._variable(str(notes["face_node_connectivity"]), "connectivity")
+        table = self.variable(str(notes["face_node_connectivity"]), "connectivity")
         names = str(notes.get("node_coordinates", "")).split()
         if len(names) < 2:
             raise ValueError(f"the mesh names {names} as coordinates of its nodes; expected two variables")
-        nodes = [self._variable(n, "coordinates of nodes") for n in names[:2]]
+        nodes = [self.variable(n, "coordinates of nodes") for n in names[:2]]
         node_dim = nodes[0].dims[0]
         face_dim = notes.get("face_dimension") or next((d for d in table.dims if d in self.data.dims), table.dims[0])
         values = table.values if table.dims[0] == face_dim else table.values.T
         faces = np.where(np.isfinite(values), values, -1).astype(np.int64) - _whole(table.attrs, "start_index", 0)
         absent = (faces < 0) | (faces >= len(nodes[0]))
         faces = np.where(absent, faces[:, :1], faces)  # faces with fewer corners repeat one
-        first, second, sphere = self._pair(*nodes)
+        first, second, sphere = self.pair(*nodes)
         if face_dim in self.data.dims and self.notes.get("location", "face") in ("face", "volume"):
             areas, dim = cell_areas(first[faces], second[faces], sphere), str(face_dim)
-            places = _places(first, second, sphere)[:, faces].mean(2)
+            places = places_of(first, second, sphere)[:, faces].mean(2)
             places = places / np.linalg.norm(places, axis=0) if sphere else places
         elif node_dim in self.data.dims:
             areas, dim = vertex_areas(first, second, faces, sphere), str(node_dim)
-            places = _places(first, second, sphere)
+            places = places_of(first, second, sphere)
         else:
             return None
         where = f"the {'faces' if dim == face_dim else 'nodes'} of a mesh, {_where(sphere)}"
@@ -296,37 +221,40 @@ class _Reading:
         for v in self.known.values():
             if v.attrs.get("grid_mapping_name") != "healpix":
                 continue
-            dims = self.dims or tuple(d for d in self.data.dims if kind_of(str(d)) not in _NOT_SPACE)[-1:]
+            dims = self.dims or tuple(d for d in self.data.dims if kind_of(str(d)) not in NOT_SPACE)[-1:]
             n = self.data.sizes[dims[0]]
             nside = _whole(v.attrs, "healpix_nside", 0) or 2 ** _whole(v.attrs, "refinement_level", -1)
             total = 4 * pi * n / (12 * nside**2) if nside >= 1 else 4 * pi
-            return self._with_places(
-                Located(tuple(map(str, dims)), Weights(np.ones(n), total=total), "HEALPix: equal areas")
-            )
+            equal = Located(tuple(map(str, dims)), Weights(np.ones(n), total=total), "HEALPix: equal areas")
+            found = self._with_places(equal)
+            order = str(v.attrs.get("indexing_scheme", v.attrs.get("healpix_order", ""))).lower()
+            if found.find is None and nside & (nside - 1) == 0 and n == 12 * nside**2 and order in _ORDERS:
+                return replace(found, find=partial(healpix_centres, nside, order != "ring"), sphere=True)
+            return found
         return None
 
     def _by_place(self) -> Located | None:
         """Two coordinates, of the sphere or the plane, on dimensions of space."""
-        for kinds in (_EARTH, ("y", "x")):
-            pair = [self._coordinate(kind) for kind in kinds]
+        for kinds in (EARTH, ("y", "x")):
+            pair = [self.coordinate(kind) for kind in kinds]
             if pair[0] is None or pair[1] is None:
                 continue
             (name, one), (other, two) = pair[0], pair[1]
             if one.dims == two.dims or set(one.dims) == set(two.dims):
                 return self._two_at_each(name, one, other, two)
-            if kinds == _EARTH and one.ndim == two.ndim == 1 and self.dims is None:
-                return self._lines(self._order((*one.dims, *two.dims)))
+            if kinds == EARTH and one.ndim == two.ndim == 1 and self.dims is None:
+                return self._lines(self.order((*one.dims, *two.dims)))
         return None
 
     def _two_at_each(self, name: str, one: Any, other: str, two: Any) -> Located:
-        dims = self._order(one.dims)
-        first, second, sphere = self._pair(one, two)
+        dims = self.order(one.dims)
+        first, second, sphere = self.pair(one, two)
         if two.dims != one.dims:
             second = np.moveaxis(second, [two.dims.index(d) for d in one.dims], range(second.ndim))
         where = _where(sphere)
-        corners = [self._corners(n, v) for n, v in ((name, one), (other, two))]
+        corners = [self.corners(n, v) for n, v in ((name, one), (other, two))]
         if corners[0] is not None and corners[1] is not None:
-            a, b = self._degrees(one, corners[0], sphere), self._degrees(two, corners[1], sphere)
+            a, b = self.degrees(one, corners[0], sphere), self.degrees(two, corners[1], sphere)
             areas = shared(cell_areas(a, b, sphere), first, second, sphere)
             words = f"corners of cells {where}"
         elif first.ndim == 2:
@@ -336,13 +264,13 @@ class _Reading:
         else:
             raise ValueError(f"{name!r} and {other!r} vary along {one.dims}; expected one or two dimensions")
         order = [list(one.dims).index(d) for d in dims]
-        places = _places(np.transpose(first, order), np.transpose(second, order), sphere)
+        places = places_of(np.transpose(first, order), np.transpose(second, order), sphere)
         return Located(dims, Weights(np.transpose(areas, order)), words, lambda: places, sphere)
 
     def _lines(self, dims: Sequence[str]) -> Located:
         axes = []
         for d in dims:
-            v = self._along(d)
+            v = self.along(d)
             if v is None:
                 raise ValueError(
                     f"the dimension {d!r} has no coordinates, so it is not known where its {self.data.sizes[d]} "
@@ -359,131 +287,8 @@ class _Reading:
             raise ValueError(f"the coordinates {name!r} are {v.dtype}, expected numbers; choose others with dims=")
         else:
             values = np.asarray(v.values, dtype=np.float64)
-        cells = self._corners(name, v)
-        if kind in _EARTH and self._radians(v):
+        cells = self.corners(name, v)
+        if kind in EARTH and self.radians(v):
             values, cells = np.degrees(values), None if cells is None else np.degrees(cells)
         placement, domain = (g.get(dim) if isinstance(g, Mapping) else g for g in (self.placement, self.domain))
         return kind, line_axis(values, cells, kind, repr(name), placement, domain)
-
-    def _spatial(self) -> tuple[str, ...]:
-        """The dimensions of space, where they are not latitude and longitude."""
-        every = [
-            str(d)
-            for d in self.data.dims
-            if kind_of(str(d), getattr(self.known.get(str(d)), "attrs", None)) not in _NOT_SPACE
-        ]
-        found = tuple(d for d in every if self._along(d) is not None)
-        if not found:
-            raise ValueError(
-                f"no dimension of {tuple(map(str, self.data.dims))} has coordinates of space, so it is not known where "
-                "the samples lie; give them some: data.assign_coords(x=…)"
-            )
-        return found
-
-    def _along(self, dim: str) -> tuple[str, Any] | None:
-        """The 1-D coordinates along a dimension: its own, or the only others of space."""
-        if dim in self.known and self.known[dim].dims == (dim,):
-            return dim, self.known[dim]
-        others = [
-            (n, v)
-            for n, v in self.known.items()
-            if v.dims == (dim,) and n in self.data.coords and kind_of(n, v.attrs) not in ("", *_NOT_SPACE)
-        ]
-        return others[0] if len(others) == 1 else None
-
-    def _coordinate(self, kind: str) -> tuple[str, Any] | None:
-        """The coordinate of a kind: those that the field names first, then those with units or a standard name."""
-        named = str(self.notes.get("coordinates", "")).split()
-        found = [
-            (n, v)
-            for n, v in self.known.items()
-            if v.dtype.kind in "fiu" and v.ndim and self._fits(v.dims) and kind_of(n, v.attrs) == kind
-        ]
-        tests: list[Callable[[str, Any], bool]] = [
-            lambda n, v: n in v.dims and bool(v.attrs.get("standard_name") or v.attrs.get("units")),
-            lambda n, v: n in named,
-            lambda n, v: bool(kind_of("", v.attrs)),
-            lambda n, v: n in v.dims,
-            lambda n, v: n in self.data.coords,
-        ]
-        for is_better in tests:
-            best = [item for item in found if is_better(*item)]
-            if len(best) == 1:
-                return best[0]
-            found = best or found
-        if len(found) > 1 and kind in _EARTH and len({v.dims for _, v in found}) == 1:
-            raise ValueError(
-                f"the {kind} may be {' or '.join(repr(n) for n, _ in found)}; name those of the field: "
-                "data.attrs['coordinates'] = 'lon lat', or drop the others"
-            )
-        return found[0] if found else None
-
-    def _corners(self, name: str, v: Any) -> np.ndarray | None:
-        """Bounds or corners (…, k) of the cells around coordinates."""
-        stated = [str({**v.encoding, **v.attrs}.get(key, "")) for key in ("bounds", "climatology")]
-        for candidate in (*stated, *(c.format(name) for c in _CORNERS), _SCRIP.get(name, "")):
-            b = self.known.get(candidate)
-            if b is None or candidate == name:
-                continue
-            if b.dtype.kind not in "fiu":
-                continue
-            values = np.asarray(b.values, dtype=np.float64)
-            if set(b.dims) > set(v.dims) and b.ndim == v.ndim + 1:
-                (last,) = set(b.dims) - set(v.dims)
-                values = np.transpose(values, [b.dims.index(d) for d in (*v.dims, last)])
-                if v.ndim > 1 or values.shape[-1] == 2 or self._columns(v):
-                    return values
-            elif v.ndim == 2 and values.shape == tuple(n + 1 for n in v.shape):
-                return staggered(values)
-            elif v.ndim == 1 and values.shape == (v.size + 1,):
-                return np.stack((values[:-1], values[1:]), axis=1)
-        return None
-
-    def _columns(self, v: Any) -> bool:
-        """Whether latitude and longitude share one dimension, so that more than two corners are expected."""
-        return len([n for n, o in self.known.items() if o.dims == v.dims and kind_of(n, o.attrs) in _EARTH]) > 1
-
-    def _pair(self, one: Any, two: Any) -> tuple[np.ndarray, np.ndarray, bool]:
-        """Latitude and longitude in degrees, or two coordinates of the plane; in whichever order they come."""
-        kinds = [kind_of(str(getattr(v, "name", "") or ""), v.attrs) or self._kind(v) for v in (one, two)]
-        sphere = set(kinds) == set(_EARTH)
-        first, second = (np.asarray(v.values, dtype=np.float64) for v in (one, two))
-        if not sphere:
-            return first, second, False
-        first, second = self._degrees(one, first, True), self._degrees(two, second, True)
-        return (first, second, True) if kinds[0] == LATITUDE else (second, first, True)
-
-    def _kind(self, v: Any) -> str:
-        return next((kind_of(n, o.attrs) for n, o in self.known.items() if o is v), "")
-
-    def _degrees(self, v: Any, values: np.ndarray, sphere: bool) -> np.ndarray:
-        return np.degrees(values) if sphere and self._radians(v) else np.asarray(values)
-
-    def _radians(self, v: Any) -> bool:
-        units = str(v.attrs.get("units", "")).lower()
-        if units:
-            return bool(units[:3] == "rad")
-        lon = self._coordinate(LONGITUDE)
-        return bool(
-            lon is not None
-            and lon[1].ndim == 1
-            and "units" not in lon[1].attrs
-            and np.abs(lon[1].values).max(initial=0) < 7
-            and whole_circle(np.sort(lon[1].values))
-        )
-
-    def _variable(self, name: str, what: str) -> Any:
-        if name not in self.known:
-            raise ValueError(f"the mesh names {name!r} as its {what}, which is not there; pass the whole Dataset")
-        return self.known[name]
-
-    def _fits(self, dims: Iterable[Any]) -> bool:
-        own = {str(d) for d in dims}
-        return own <= {str(d) for d in self.data.dims} and (self.dims is None or own <= set(self.dims))
-
-    def _order(self, dims: Iterable[Any]) -> tuple[str, ...]:
-        own = {str(d) for d in dims}
-        return tuple(str(d) for d in self.data.dims if str(d) in own)
-
-    def _ordered(self, v: Any) -> np.ndarray:
-        return np.transpose(v.values, [list(map(str, v.dims)).index(d) for d in self._order(v.dims)]).astype(np.float64)

@@ -170,3 +170,28 @@ def _fan(a: FloatArray, b: FloatArray, c: FloatArray) -> FloatArray:
 
 def _dot(a: FloatArray, b: FloatArray) -> FloatArray:
     return np.asarray(np.sum(a * b, axis=-1))
+
+
+def healpix_centres(nside: int, nested: bool) -> FloatArray:
+    """Centres (3, 12·nside²) of HEALPix's pixels in either order; ``nside`` is a power of two.
+
+    In the nested order the bits of a pixel's number are those of its place in one of twelve faces, by turns; in the
+    ring order pixels go from north to south and, on each ring, eastwards (Górski et al. 2005, section 5).
+    """
+    face, inside = np.divmod(np.arange(12 * nside**2), nside**2)
+    bits = [inside >> k & 1 for k in range(2 * nside.bit_length())]
+    x, y = (sum(bit << k for k, bit in enumerate(bits[first::2])) for first in (0, 1))
+    ring = nside * (face // 4 + 2) - x - y - 1  # counted from the north pole
+    cap = np.minimum(ring, 4 * nside - ring)
+    count = np.minimum(cap, nside)  # pixels of the ring in a quarter of the circle
+    z = np.where(cap < nside, 1 - cap**2 / (3 * nside**2), 2 * (2 * nside - cap) / (3 * nside))
+    z = np.where(ring > 2 * nside, -z, z)
+    shift = np.where(cap < nside, 0, (ring - nside) % 2)
+    quarter = np.where(face // 4 == 1, 2 * (face % 4), 2 * (face % 4) + 1)
+    along = (quarter * count + x - y + 1 + shift) // 2
+    angle = ((along - (shift + 1) / 2) * np.pi / 2 / count) % (2 * np.pi)
+    if not nested:
+        order = np.lexsort((angle.round(9), -z.round(9)))
+        z, angle = z[order], angle[order]
+    r = np.sqrt(1 - z**2)
+    return np.stack((r * np.cos(angle), r * np.sin(angle), z))

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from quadnorm._foreign import parsing
-from quadnorm.measures.data.measure import Located, auxiliaries, located
+from quadnorm.measures.data.field import auxiliaries
+from quadnorm.measures.data.located import Located
+from quadnorm.measures.data.measure import located
 from quadnorm.measures.data.names import FLAT, POINTS, kind_of
 from quadnorm.problems.files.assemble import Asked, assemble
 from quadnorm.problems.files.axes.coordinates import axis_of, coordinates_in, line_of, read_checked

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from quadnorm._suggest import unknown
-from quadnorm.measures.data.measure import Located
+from quadnorm.measures.data.located import Located
 
 MOST_NODES = 2**24  # of an axis: what is known of an axis is kept in memory, and a file may announce any number
 SPACE = "xyz"

@@ -6,7 +6,7 @@ import numpy as np
 
 from quadnorm.measures.composed import Weights
 from quadnorm.measures.data.lines import CellAxis, line_axis
-from quadnorm.measures.data.measure import Located, of_lines
+from quadnorm.measures.data.located import Located, of_lines
 from quadnorm.measures.data.placements import LATITUDE, LONGITUDE
 from quadnorm.measures.geometry.coordinates import FloatArray
 from quadnorm.problems.files.model import SPACE, FieldFile

@@ -5,9 +5,10 @@ BIN   := $(VENV)/bin
 READY := $(VENV)/.ready
 FAULTS_MINUTES ?= 60
 MUTANTS ?= 300
+ELSEWHERE ?= .venv-elsewhere
 EXTRAS := dev,fast,triton,mesh,bench,data,dist,compat
 
-.PHONY: help env test test-slow test-faults mutants coverage lint format demo results bench docs house pictures release-check clean
+.PHONY: help env test test-slow test-faults test-elsewhere mutants coverage lint format demo results bench docs house pictures release-check clean
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
 
@@ -36,6 +37,15 @@ test-slow: $(READY)  ## the checks that take minutes
 
 test-faults: $(READY)  ## kills, full disks, flipped bits, bad command lines: FAULTS_MINUTES of them (60), and the figures
 	OMP_NUM_THREADS=1 FAULTS_MINUTES=$(FAULTS_MINUTES) $(BIN)/python -m pytest -m faults tests/faults -s -q
+
+$(ELSEWHERE)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(ELSEWHERE)
+	$(ELSEWHERE)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch torchvision
+	$(ELSEWHERE)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,mesh,elsewhere]"
+	@touch $@
+
+test-elsewhere: $(ELSEWHERE)/.ready  ## the page of other libraries, in an environment of its own with all of them
+	OMP_NUM_THREADS=1 $(ELSEWHERE)/bin/python -m pytest tests/docs/test_elsewhere.py
 
 mutants: $(READY)  ## single-line changes to the source that the tests miss: MUTANTS of them (300), hours; goes on where it was
 	$(BIN)/python -m tests.mutants --count $(MUTANTS)
@@ -70,4 +80,4 @@ release-check: $(READY)  ## build sdist and wheel, check them, install them with
 	$(BIN)/python tests/release/check.py
 
 clean:           ## forget the environment and all caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage dist build
+	rm -rf $(VENV) $(ELSEWHERE) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage dist build

@@ -5,6 +5,7 @@ from pathlib import Path
 from command_page import command_page
 from config_page import config_page
 from figure_page import figure_page
+from glossary_page import glossary_page
 from problem_pages import problem_pages
 from study_pages import study_pages
 
@@ -13,7 +14,7 @@ def write_pages(docs: Path) -> list[Path]:
     """Write every generated page; a page that is what it was keeps its date, so that only changes are built again."""
     root = docs / "generated"
     (root / "problems").mkdir(parents=True, exist_ok=True)
-    pages = {"commands.md": command_page(), "configuration.md": config_page()}
+    pages = {"commands.md": command_page(), "configuration.md": config_page(), "glossary.md": glossary_page()}
     pages["figures.md"] = figure_page(sorted((docs.parent / "results").glob("*.tar.xz")))
     pages |= {f"problems/{name}": text for name, text in problem_pages(root / "problems").items()}
     pages |= {f"studies/{name}": text for name, text in study_pages(docs / "results-studies.md").items()}

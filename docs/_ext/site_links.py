@@ -3,13 +3,14 @@
 import posixpath
 import re
 
-PAGES = {  # folder of the repository: page of the site
+PAGES = {  # folder or file of the repository: page of the site
     "examples/gallery": "/gallery/index",
     "src/quadnorm/cli/commands": "/generated/commands",
     "src/quadnorm/training/config": "/generated/configuration",
     "src/quadnorm/problems/pdes": "/generated/problems/index",
     "src/quadnorm/lab/studies/catalog": "/generated/studies/index",
     "src/quadnorm/lab/analysis/figures": "/generated/figures",
+    "src/quadnorm/lab/report/glossary.py": "/generated/glossary",
 }
 _LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)#\s]+)\)")
 

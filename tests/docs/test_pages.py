@@ -148,12 +148,14 @@ def test_figures_are_drawn_from_the_records_or_named_with_the_reason(pages, monk
     assert "- No records (`fig:error-decomposition`): needs records of error-decomp" in text
 
 
-def test_links_to_folders_lead_to_pages_made_of_them(pages):
-    for folder in pages("site_links").PAGES:
-        assert (ROOT / folder).is_dir()
+def test_links_to_sources_lead_to_pages_made_of_them(pages):
+    for source in pages("site_links").PAGES:
+        assert (ROOT / source).exists()
 
 
-@pytest.mark.parametrize("name", ["markup", "config_page", "problem_pages", "site_links", "study_pages"])
+@pytest.mark.parametrize(
+    "name", ["glossary_page", "markup", "config_page", "problem_pages", "site_links", "study_pages"]
+)
 def test_examples_in_the_generators(pages, name):
     module = pages(name)
     outcome = doctest.testmod(module)

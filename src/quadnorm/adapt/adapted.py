@@ -145,7 +145,7 @@ class Adapted(nn.Module, ABC):
         Args:
             grid: samples per axis.
             batch: a fixed batch, for a model that does different things for different batches.
-            example: arguments on any grid, as for :func:`quadnorm.extend`; default those that the model was looked at
+            example: arguments on any grid, as for :func:`quadnorm.extend`; default those that the model was recorded
                 with. Their dtype, channels and further arguments are the module's.
 
         Raises:

@@ -182,6 +182,6 @@ class WeightedStep(Step):
         return prod(shape[d] if forms[d].moves else t.shape[d] for d in dims)
 
     def training_shape(self, t: Tensor) -> Shape:
-        """The shape of an argument on the training grid, with the batch that the model was looked at with."""
+        """The shape of an argument on the training grid, with the batch that the model was recorded with."""
         slot = next(k for k, other in enumerate(tensors((self.args, self.kwargs))) if other is t)
         return self.call.argument_shapes[slot]

@@ -143,7 +143,7 @@ def capture(
     """The graph of a run of the model on arguments of a kind, recorded with the given ``batch``.
 
     ``arguments``: (args, kwargs), tensors with values; ``batched``: which of these have the batch as first axis. The
-    ``twin`` of the model is looked at; others are recorded, and left with tensors without values in their caches.
+    ``twin`` of the model is run; others are recorded, and left with tensors without values in their caches.
     """
 
     def recorded(size: int, dynamic: Sequence[bool]) -> Graph:
@@ -225,7 +225,7 @@ def _recorded(steer: Steer, model: nn.Module, arguments: Any, dynamic: Sequence[
         raise CannotCaptureError(Obstacle.TRACE, "it returns no tensor")
     constants = [n for n in recording.graph.graph.nodes if n.op == "get_attr"]
     if any(_torch.is_traced(getattr(recording.graph, str(n.target))) for n in constants):
-        raise CannotCaptureError(Obstacle.TRACE, "it makes tensors out of the recorder's sight")
+        raise CannotCaptureError(Obstacle.TRACE, "it makes tensors outside of PyTorch's calls")
     return Graph(recording.graph, tuple(slots), output, recording.conditions, recording.comparisons)
 
 
@@ -279,7 +279,7 @@ def _merged(v: Any, w: Any, partner: dict[fx.Node, fx.Node], numbers: _Numbers) 
         return numbers.between(v, w)
     if (isinstance(v, fx.Node) and partner.get(v) is w) or (not isinstance(v, fx.Node) and v == w):
         return v
-    raise CannotCaptureError(Obstacle.TRACE, f"it does something else for another batch: {v} and {w}")
+    raise CannotCaptureError(Obstacle.TRACE, f"its forward pass depends on the batch: {v} and {w}")
 
 
 class _Numbers:

@@ -33,7 +33,7 @@ class Aligned(Live):
         call = self.expected
         if call is None or call.name != name:
             raise OutOfStepError(
-                f"the model does something else than when it was looked at: call {self.count} is {name}, expected "
+                f"the forward pass changed since it was recorded: call {self.count} is {name}, expected "
                 f"{'nothing' if call is None else call.name}; quadnorm.at_native runs any model at its training grid"
             )
         self.count += 1
@@ -43,7 +43,7 @@ class Aligned(Live):
         """Raise if planned calls did not come."""
         if self.count < len(self.plan.calls):
             raise OutOfStepError(
-                f"the model makes {self.count} calls, and {len(self.plan.calls)} when it was looked at; "
+                f"the forward pass changed since it was recorded: {self.count} calls, expected {len(self.plan.calls)}; "
                 "quadnorm.at_native runs any model at its training grid"
             )
 

@@ -259,7 +259,7 @@ def _check_order(base: WatchedRun, others: list[WatchedRun]) -> None:
         for k, (a, b) in enumerate(zip(base.calls, other.calls, strict=False)):
             if a.name != b.name or len(a.argument_shapes) != len(b.argument_shapes):
                 raise CannotFollowError(
-                    f"the model does something else on another grid: call {k} is {a.name} in {a.module or 'the model'} "
+                    f"the forward pass differs from grid to grid: call {k} is {a.name} in {a.module or 'the model'} "
                     f"on its training grid and {b.name} elsewhere; quadnorm.at_native runs it at its training grid"
                 )
         if len(other.calls) != len(base.calls):
@@ -281,8 +281,8 @@ def check_axes(runs: GridRuns, outputs: tuple[Forms, ...]) -> None:
             shapes = " and ".join(size_text(tensors(o.output)[slot].shape[at : at + d]) for o in runs.others)
             raise CannotFollowError(
                 f"the model returns {size_text(native)} samples on its training grid, but {shapes} where one "
-                "axis alone is refined: it reads the length of one axis for another, and which axis is which cannot be "
-                "seen; take each length from its own axis, or use quadnorm.at_native"
+                "axis alone is refined: it reads the length of one axis for another, so that its axes cannot be told "
+                "apart; take each length from its own axis, or use quadnorm.at_native"
             )
 
 

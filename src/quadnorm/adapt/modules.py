@@ -63,7 +63,7 @@ class Outcome:
 
 
 def left(why: str) -> Outcome:
-    """The module depends on the resolution, or could not be looked into, and stays as it is."""
+    """The module depends on the resolution, or could not be inspected, and stays as it is."""
     return Outcome("left", why)
 
 
@@ -78,7 +78,7 @@ def register_anchor(kind: type[nn.Module], fn: AnchorRule) -> AnchorRule:
     ``fn(module, place)`` gets the copy's module, free to be changed, and its :class:`Place`. It returns the module,
     the same or a replacement, whose spatial sums run under ``place.measure`` and whose output at the training
     resolution is what it was; or a string, the reason why it was left alone; or None if there is nothing to say: then
-    its calls are looked at as everybody's.
+    its calls are treated one by one, like those of any module.
 
     The rule serves subclasses too, as long as they do not have a ``forward`` of their own. A later registration
     replaces an earlier one.

@@ -42,8 +42,8 @@ def decided_placement(
         return check.placement
     if any(not _same_nodes(a, b) for a, b in zip(names, check.placement, strict=True)):
         raise ValueError(
-            f"placement is said to be {', '.join(names)}, but {check}; one of the two is wrong: check how the data was "
-            "sampled, and pass placement= as it is"
+            f"placement={', '.join(names)} was given, but {check}; one of the two is wrong: check how the data was "
+            "sampled"
         )
     return names
 

@@ -72,7 +72,7 @@ class Reason(Enum):
     NO_MEASURE = "no measure to set: left as it is, quadnorm.extend takes its native result"
     OUT_OF_SIGHT = "computed from the input outside of PyTorch's calls, as by NumPy"
     NATIVE_VALUE = "taken on the training grid"
-    OPAQUE = "an autograd function, or a reentrant checkpoint: sums inside it cannot be seen and stay as trained"
+    OPAQUE = "an autograd function, or a reentrant checkpoint: PyTorch hides the sums inside it, which stay as trained"
     UNUSED_PADDING = "pads a fixed number of samples, which no sum that can be anchored sees"
     RUNNING = "running statistics in eval mode are no spatial sum; in train mode they would count samples"
     SAME_TOKENS = "attends to tokens of which there are as many on every grid: no sum over samples"

@@ -25,7 +25,7 @@ class CannotFollowError(RuntimeError):
 
 
 class OutOfStepError(CannotFollowError):
-    """The model makes other calls than when it was looked at."""
+    """The forward pass has changed since it was recorded."""
 
 
 class StatefulError(CannotFollowError):
@@ -50,8 +50,8 @@ def advice_on_gradients() -> Iterator[None]:
         if "does not require grad" not in str(error):
             raise
         raise RuntimeError(
-            f"the model differentiates in its forward, and fails where gradients are off ({error}); it is looked at "
-            "without them, as it is evaluated: put `with torch.enable_grad():` around the part that differentiates"
+            f"the model differentiates in its forward, and fails where gradients are off ({error}); it is run "
+            "without them here, as in evaluation: put `with torch.enable_grad():` around the part that differentiates"
         ) from error
 
 

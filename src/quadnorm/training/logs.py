@@ -19,7 +19,7 @@ log = logging.getLogger("quadnorm")
 
 
 class Watcher(Protocol):
-    """Something that is told about each step and epoch of a run: a file, a bar, TensorBoard."""
+    """Receives each step and epoch of a run: a file, a bar, TensorBoard."""
 
     def step(self) -> None:
         """One optimiser step is done."""

@@ -198,7 +198,7 @@ def test_without_a_clipboard_the_command_is_copied_the_old_way(browser, page):
 def test_the_glossary_explains_what_the_page_says(browser, page):
     browser.open(page)
     terms = browser.run("[...document.querySelectorAll('.glossary dt')].map(e => e.textContent)")
-    assert {"relative L² error", "native", "anchored", "seed", "p", "preset", "Cohen's d"} <= set(terms)
+    assert {"relative L² error", "training grid, native", "anchored", "seed", "p", "preset", "Cohen's d"} <= set(terms)
     assert browser.run("document.querySelectorAll('.glossary dd').length") == len(terms)
     assert browser.run("document.querySelector('nav a[href=\"#glossary\"]') !== null")
 

@@ -32,8 +32,8 @@ def point_axes(value: Any, count: int) -> Axes:
         found = [k for k, n in enumerate(t.shape) if n == count]
         if len(found) > 1:
             raise ValueError(
-                f"a tensor of shape {tuple(t.shape)} has {count} entries along {len(found)} axes, and which of them "
-                "runs over the points cannot be seen; pass an example with a batch or a number of channels other than "
+                f"a tensor of shape {tuple(t.shape)} has {count} entries along {len(found)} axes, and any of them "
+                "may run over the points; pass an example with a batch or a number of channels other than "
                 f"{count}"
             )
         axes.append(found[0] if found else None)
@@ -227,7 +227,7 @@ def _one_graph(arguments: Any, axes: Axes, index: Tensor, g: int, graphs: int) -
 def refuse_placement(placement: Any) -> None:
     """Raise where someone says where the samples of a grid lie, but the layout says that there is none."""
     if placement is not None:
-        raise ValueError(f'placement={placement!r} is said of a grid, and layout="points" of a cloud, which has none')
+        raise ValueError(f'placement={placement!r} is for grids; a cloud of points, layout="points", has none')
 
 
 def checked_count(count: Any, verb: str) -> int:

@@ -184,7 +184,7 @@ def _refuse_neighbours(report: AnchorReport, plan: CallPlan) -> None:
             )
     if plan.unseen:
         raise CannotFollowError(
-            f"{plan.unseen[0] or 'the model'} computes something from the points out of sight, as by NumPy; "
+            f"{plan.unseen[0] or 'the model'} computes something from the points outside of PyTorch, as by NumPy; "
             "quadnorm.at_native(model, points) runs any model on its training points"
         )
 

@@ -112,7 +112,7 @@ def convert(
     if not report.entries:
         raise ValueError(
             "found no norm to convert in the model; functional calls (F.layer_norm, …) and norms of unknown "
-            "classes cannot be seen"
+            "classes are not found"
         )
     return converted, report
 

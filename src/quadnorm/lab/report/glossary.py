@@ -1,18 +1,31 @@
-"""Explanations of the terms on the report page."""
+"""The words of reports, pages and commands: printed at the end of every report, and the site's glossary."""
 
 GLOSSARY: dict[str, str] = {
-    "relative L² error": "‖prediction − truth‖ / ‖truth‖ of a test instance, averaged over the test set, in per cent.",
     "grid, 64²": "Samples per axis. A model is trained at one grid (or a few) and tested at these and at others.",
-    "native": "At the grid that the model was trained on.",
-    "degradation": "The error at another grid minus the native error, in points; in brackets the factor between them.",
+    "training grid, native": "The grid that the model was trained on.",
+    "sample, node": "One of the points at which a field is known. Training samples, in data sets, are whole fields.",
+    "placement": "Where the samples of an axis lie: endpoint, cell, periodic, left or interior.",
+    "measure": "What a sum over space is taken against: one weight per sample, which add up to 1. Counting gives every "
+    "sample the same weight; quadrature gives it its share of the domain.",
+    "as trained": "The model on the other grid, unchanged. --how as-trained.",
+    "transferred": "The run at the training grid, with as much of the network's own detail between the samples as "
+    "pairs at the training grid support. The recommended way. No retraining. qn.transfer, --how transferred.",
+    "extended": "Sums over space are those of the training grid; the network is evaluated at the other grid's samples. "
+    "No retraining. qn.extend, --how extended.",
+    "anchored": "Sums over space are taken on the other grid, under the measure of the training grid. No retraining. "
+    "qn.anchor, --how anchored. What is anchored is a measure, to a grid: this has nothing to do with the anchor "
+    "tokens of AB-UPT, a subset of points that all others attend to; of ours, extending a cloud is nearest to those.",
+    "run at the training grid": "The input is carried to the training grid, the output interpolated back. No "
+    "retraining. qn.at_native, --how native.",
     "LayerNorm, InstanceNorm, …": "Norms whose means weigh all samples equally, whatever their share of the domain.",
     "QuadNorm": "The paper's norm: means are integrals, every sample weighted by its share of the domain.",
     "BlendQuadNorm": "The paper's compromise: α = 0.3 of counting and 0.7 of the integral.",
-    "as trained": "The model run at the other grid with no change.",
-    "anchored": "The trained model with every spatial sum tied to the measure of its training grid. No retraining.",
-    "extended": "The training grid's sums are kept and the network is evaluated at the other grid's points. "
-    "No retraining.",
-    "run at the training grid, interpolated": "Input carried to the training grid, output interpolated back.",
+    "relative L² error": "‖prediction − truth‖ / ‖truth‖ of a test instance, averaged over the test set, in per cent.",
+    "degradation": "The error at another grid minus that at the training grid, in points; in brackets the factor "
+    "between them.",
+    "drift": "How far a model's output on another grid is from its output at the training grid, at shared points. "
+    "No error: for that one needs targets.",
+    "leak": "The part of the drift that an operation causes because its sum depends on the grid.",
     "seed": "One training run's random numbers. Methods of a study share seeds, so that their runs form pairs.",
     "± (95 % confidence interval)": "Student's interval of the mean over seeds; in some tables, as in the paper, the "
     "standard deviation instead (the caption says which).",

@@ -1,0 +1,56 @@
+"""One name for each thing, in Python, on the command line and in reports; and plain words."""
+
+import ast
+import re
+
+import pytest
+
+import quadnorm
+from quadnorm.adapt.auditing.report import FUNCTIONS
+from quadnorm.cli.commands.evaluate import NAMES
+from quadnorm.lab.analysis.ways import WAYS, way_title
+from quadnorm.lab.report.glossary import GLOSSARY
+from tests import ROOT
+
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *(p for p in sorted((ROOT / "docs").rglob("*.md")) if not {"generated", "gallery"} & set(p.parts)),
+]
+# Riddles that stood in messages and pages, and what to write instead.
+RIDDLES = {
+    r"whoever names|stranger's file": "who runs what, by name",
+    r"(was|is|are|be) looked at\b|looked into": "recorded, inspected, checked",
+    r"seen at work": "needs a sample input",
+    r"makes other calls than": "the forward pass changed since it was recorded",
+    r"as everybody's|out of( the \w+'s)? sight": "which code, and why it is not found",
+}
+
+
+def test_the_five_ways_have_one_name_everywhere():
+    assert set(NAMES) == set(WAYS)
+    for word, title in NAMES.items():
+        assert way_title(word) == title
+        assert f"--how {word}." in GLOSSARY[title]
+    for title, function in FUNCTIONS.items():
+        assert f"qn.{function}," in GLOSSARY[title]
+        assert callable(getattr(quadnorm, function))
+    assert set(FUNCTIONS) == set(NAMES.values()) - {"as trained"}
+
+
+def strings(path) -> str:
+    """What a module may print: its strings, without docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    shown = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    plain = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
+    return "\n".join(n.value for n in shown if id(n) not in plain)
+
+
+@pytest.mark.parametrize("pattern", RIDDLES)
+def test_messages_and_pages_have_no_riddles(pattern):
+    found = [p for p in PAGES if p.name != "CHANGELOG.md" and re.search(pattern, p.read_text(encoding="utf-8"))]
+    found += [p for p in sorted((ROOT / "src").rglob("*.py")) if re.search(pattern, strings(p))]
+    assert found == [], f"write instead: {RIDDLES[pattern]}"
+
+
+def test_anchors_of_others_are_told_apart():
+    assert "AB-UPT" in GLOSSARY["anchored"]

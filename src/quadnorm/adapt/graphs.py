@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from typing import Any, Protocol
@@ -126,6 +128,19 @@ class _Kind:
     obstacle: Obstacle | None = None
 
 
+_WITHOUT: ContextVar[bool] = ContextVar("without graphs", default=False)
+
+
+@contextmanager
+def without_graphs() -> Iterator[None]:
+    """Calls of adapted models in here are steered: capturing a graph takes as long as some hundred such calls."""
+    token = _WITHOUT.set(True)
+    try:
+        yield
+    finally:
+        _WITHOUT.reset(token)
+
+
 class Graphs:
     """All graphs of one adapted model."""
 
@@ -138,6 +153,8 @@ class Graphs:
 
     def run(self, adapted: SteeredModel, args: Any, kwargs: Any, shape: Shape) -> Any:
         """The output of a graph, captured now if there is none yet; or of the steered run where none can be had."""
+        if _WITHOUT.get():
+            return adapted.run_steered(args, kwargs, shape)
         watched = self.watched
         if watched is None or watched.has_changed():
             with LOCK:

@@ -1,4 +1,4 @@
-"""Neural operators whose sums over space use a measure, FNO, Galerkin Transformer, Transolver, and a ResNet."""
+"""Neural operators whose sums over space use a measure: FNO, Galerkin Transformer, Transolver; and a ResNet."""
 
 from quadnorm.operators.fno import FNO
 from quadnorm.operators.galerkin import GalerkinAttention, GalerkinTransformer

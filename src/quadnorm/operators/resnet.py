@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -58,10 +58,10 @@ class ResNet(nn.Module):
                 f"a ResNet pads all axes alike; placement must be periodic on all or none, got {placement}"
             )
         self.in_channels, self.dim = in_channels, dim
+        mode: Literal["circular", "zeros"] = "circular" if periodic else "zeros"
         conv = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[dim - 1]
 
         def make(inner: int, outer: int, dilation: int = 1) -> nn.Module:
-            mode = "circular" if periodic else "zeros"
             return conv(inner, outer, 3, padding=dilation, dilation=dilation, padding_mode=mode)
 
         self.lift, self.head = make(in_channels, width), make(width, out_channels)

@@ -54,7 +54,7 @@ def low_passed(field: npt.NDArray[Any], placement: str, shape: tuple[int, int], 
 
 @lru_cache(maxsize=32)
 def _low_pass(fine: int, placement: str, n: int, band: int) -> npt.NDArray[np.float64]:
-    """(n, fine): onto cos(kπx), k = 0 … 2·band, by the trapezoid rule, exact for the product of two of them."""
+    """(n, fine): onto cos(kπx), k = 0 … 2·band, by the trapezoid rule, exact for the product of two."""
     count = min(2 * band + 1, fine)
     series = cosines("endpoint", fine, count).T / (fine - 1)
     series[1:] *= 2

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from quadnorm.lab.studies import Method, study, study_names
-from quadnorm.lab.studies.evaluate import anchored_in_part, band, errors_of, predictor
+from quadnorm.lab.studies.evaluate import anchored_in_part, band, errors_of, octaves, predictor
 from quadnorm.lab.studies.pictures import read_picture
 from quadnorm.lab.studies.records import (
     complete,
@@ -22,7 +22,9 @@ from quadnorm.lab.studies.records import (
     write_record,
 )
 from quadnorm.lab.studies.runner import run_study, select
-from quadnorm.lab.studies.study import AS_TRAINED, NATIVE, Way
+from quadnorm.lab.studies.study import AS_TRAINED, EXTENDED, NATIVE, TRANSFERRED, Way
+from quadnorm.operators import ResNet
+from quadnorm.problems import problem
 from quadnorm.training import TrainConfig, load_model
 from quadnorm.training.config import read
 from quadnorm.training.data import samples
@@ -232,7 +234,46 @@ def test_anchoring_in_part(finished):
     assert all(not torch.allclose(a, b, atol=1e-7) for i, a in enumerate(values) for b in values[:i])
     with pytest.raises(ValueError, match="part of a model"):
         anchored_in_part(model, (9, 9), "endpoint", "some")
-    assert set(errors_of(model, config, ANCHORED, 17)) == {"plain", "weighted"}
+    found = errors_of(model, config, ANCHORED, 17)
+    assert set(found) == {"plain", "weighted", "octaves"}
+    assert len(found["octaves"]["error"]) == 4  # below 1 period per length, to 2, to 4, to 8
+
+
+def test_adapted_models_serve_every_grid(finished):
+    """Kept for the next grid and view they give what new ones give, and a network without sums is its own anchoring."""
+    task = next(iter(tasks_of(tiny_study()).values()))
+    model, config = load_model(folder_of(finished, task))
+    kept = {}
+    for n, way in ((17, EXTENDED), (13, EXTENDED), (17, TRANSFERRED)):
+        assert errors_of(model, config, way, n, kept) == errors_of(model, config, way, n)
+    assert [key[0] for key in kept] == ["extended", "transferred"]
+    plain = ResNet(width=4, layers=1)
+    assert anchored_in_part(plain, (9, 9), "endpoint", "all") is plain
+
+
+def test_octaves_add_up_to_the_relative_error():
+    """Parseval: on periodic grids and cell centres the parts are those of the mean square, for noise too."""
+    torch.manual_seed(0)
+    for placement, shape in (("periodic", (12, 10)), ("cell", (9, 12)), (("cell", "periodic"), (8, 8))):
+        e, u = torch.randn(2, 3, 2, *shape, dtype=torch.float64)
+        parts = octaves(e, u, placement)
+        mean = (e.flatten(1).norm(dim=1) / u.flatten(1).norm(dim=1)).square().mean()
+        assert sum(parts["error"]) == pytest.approx(float(mean), rel=1e-4)
+        assert sum(parts["truth"]) == pytest.approx(1, rel=1e-4)
+
+
+def test_octaves_of_single_waves():
+    """By the largest wavenumber of a wave: 5 periods along y are of 4 to 8, cos(5πx) has 2½, of 2 to 4."""
+    t = torch.arange(32) / 32
+    plane = torch.sin(2 * torch.pi * (t[:, None] + 5 * t))[None, None]
+    assert octaves(plane, plane, "periodic")["error"] == pytest.approx([0, 0, 0, 1, 0], abs=1e-10)
+    t = torch.linspace(0, 1, 33)
+    half = torch.cos(5 * torch.pi * t)[None, None]
+    assert octaves(half, half, "endpoint")["error"] == pytest.approx([0, 0, 1, 0, 0], abs=1e-10)
+    t = (torch.arange(32) + 0.5) / 32
+    assert octaves(0 * t[None, None], torch.cos(torch.pi * t)[None, None], "cell") == {
+        "error": [0.0] * 5, "truth": pytest.approx([1, 0, 0, 0, 0], abs=1e-10),
+    }  # fmt: skip
 
 
 def test_upsampling_runs_at_the_training_grid():
@@ -246,11 +287,11 @@ def test_upsampling_runs_at_the_training_grid():
     t = torch.linspace(0, 1, 33, dtype=torch.float64)
     field = (t**3)[:, None] * (1 - t**2) + 0 * t
     config = TrainConfig(problem={"name": "poisson"}, resolutions={"train": [9]})
-    out = predictor(model, config, NATIVE, (33, 33), "endpoint")(field[None, None])
+    out = predictor(model, config, NATIVE, problem("poisson"), (33, 33))(field[None, None])
     assert seen == [(9, 9)]
     torch.testing.assert_close(out[0, 0], field, rtol=0, atol=1e-12)
     with pytest.raises(ValueError, match="unknown route"):
-        predictor(model, config, Way("x", "x", "teleport"), (33, 33), "endpoint")
+        predictor(model, config, Way("x", "x", "teleport"), problem("poisson"), (33, 33))
 
 
 def test_band_keeps_what_both_grids_can_hold():

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from quadnorm._suggest import unknown
 from quadnorm.adapt import Transferred, anchor, extend, transfer
 from quadnorm.adapt.anchoring import NothingToAnchorError
+from quadnorm.adapt.graphs import without_graphs
 from quadnorm.carry.grids import carry
 from quadnorm.carry.scattered import linear_map
 from quadnorm.lab.studies.study import Way
@@ -81,9 +82,6 @@ def errors_of(
         predict = points_predictor(model, way, lambda: samples(config, "test", [native])[native][0])
     else:
         predict = predictor(model, config, way, p, shape, {} if adapted is None else adapted)
-    step = predict.step if isinstance(predict, Rollout) else predict
-    if isinstance(step, Transferred):
-        step.estimate(x[:ESTIMATED])  # a batch may hold a single sample
     weights = grid_weights(p.placement, shape, x.dtype)
     batch = max(1, config.batch * prod(trained.shape(native)) // prod(shape))
     outputs: list[Tensor] = []
@@ -92,7 +90,11 @@ def errors_of(
         outputs.append(predict(inputs))
         return outputs[-1]
 
-    plain, weighted = errors(kept, x, y, weights, batch)
+    step = predict.step if isinstance(predict, Rollout) else predict
+    with without_graphs():  # the test samples are few
+        if isinstance(step, Transferred):
+            step.estimate(x[:ESTIMATED])  # a batch may hold a single sample
+        plain, weighted = errors(kept, x, y, weights, batch)
     found: dict[str, Any] = {"plain": plain.tolist(), "weighted": weighted.tolist()}
     if p.placement != POINTS:
         found["octaves"] = octaves(torch.cat(outputs) - y, y, p.placement)

@@ -51,8 +51,7 @@ class OperatorConfig(Section):
     arguments of its constructor such as ``norm``."""
 
     name: str = "fno"
-    """`fno`, `galerkin`, `transolver`, `resnet`, `neuralop-fno` (neuraloperator's FNO), or FILE.py:NAME for your own
-    model."""
+    """`fno`, `galerkin`, `transolver`, `resnet`, `neuralop-fno` (neuraloperator's FNO), or your own, FILE.py:NAME."""
     params: dict[str, Any] = {}
     """Arguments of its constructor, among them `norm`, `measure` and `width`."""
 
@@ -142,8 +141,8 @@ class OptimiserConfig(Section):
     """AdamW with gradient clipping. The default ``lr`` is the paper's rate for the operator."""
 
     lr: Annotated[float, Field(gt=0)] | None = None
-    """Peak learning rate; default: 3e-4 for `galerkin` and `transolver`, 1e-3 for `resnet`, 1e-2 for `neuralop-fno`,
-    else 5e-4."""
+    """Peak learning rate; default: 3e-4 for `galerkin`, `transolver`, 1e-3 for `resnet`, 1e-2 for `neuralop-fno`, else
+    5e-4."""
     weight_decay: Annotated[float, Field(ge=0)] = 1e-4
     """Decoupled weight decay."""
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)

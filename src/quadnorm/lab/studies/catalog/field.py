@@ -7,7 +7,7 @@ their content on every grid; whole fields bring content that is new to a model w
 from dataclasses import replace
 
 from quadnorm.lab.studies.catalog.ours import CROP_PAD
-from quadnorm.lab.studies.catalog.parts import NONE, seeds
+from quadnorm.lab.studies.catalog.parts import LR, NONE, seeds
 from quadnorm.lab.studies.study import AS_TRAINED, TRANSFER, TRANSFERRED, Budget, Desk, Params, Study, Variant, Way
 
 BAND = 3
@@ -37,7 +37,7 @@ def _variant(problem: str, operator: str, band: int, train: tuple[int, ...] = (1
         methods=(replace(NONE, printed=None),),
         train=train,
         test=(16, 32, 64, 128),
-        budget=Budget(1000, 100, 200, epochs=round(200 / share), lr=1e-3, patience=None),
+        budget=Budget(1000, 100, 200, epochs=round(200 / share), lr=LR[operator], patience=None),
         desk=Desk(epochs=round(30 / share), train=400, width=0.5, lr=2e-3),
         problem_params={**params, **({"band": band} if band else {})},
         operator_params=_OPERATORS[operator],

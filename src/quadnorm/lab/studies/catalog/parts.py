@@ -31,7 +31,7 @@ NEAR = (64, 96, 128)
 
 PICTURED = ("LayerNorm", "QuadNorm")  # the methods whose fields the figures show
 
-LR = {"fno": 5e-4, "galerkin": 3e-4, "transolver": 3e-4}
+LR = {"fno": 5e-4, "galerkin": 3e-4, "transolver": 3e-4, "resnet": 1e-3}
 OPERATORS: dict[str, dict[str, Any]] = {
     "fno": {"width": 32, "modes": 12, "layers": 4, "last_activation": True},
     "galerkin": {"width": 64, "heads": 4, "layers": 4},

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from quadnorm._files import write_atomic
 from quadnorm.lab.analysis.claims.judging import Judged, judge_all
-from quadnorm.lab.analysis.claims.ledger import CONTRADICTIONS
+from quadnorm.lab.analysis.claims.ledger import CONTRADICTIONS, FIELD
 from quadnorm.lab.analysis.claims.verdicts import VERDICTS
 from quadnorm.lab.analysis.library import Library
 from quadnorm.lab.analysis.tables.reach import reach_table
@@ -61,6 +61,13 @@ def results_page(library: Library) -> str:
         verdict_summary(judged),
         verdict_table(judged),
     ]
+    field = judge_all(library, FIELD)
+    if any(j.models for j in field):
+        parts += [
+            "## Verdicts on claims of other papers",
+            counted(j.verdict for j in field) + ".",
+            verdict_table(field),
+        ]
     if why := reasons(judged):
         parts += ["### Why some fall short, as far as we can tell", why]
     if table := readings_table(library):

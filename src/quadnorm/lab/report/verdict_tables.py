@@ -101,12 +101,13 @@ def verdict_table(judged: tuple[Judged, ...]) -> str:
     ]
     for j in judged:
         tables = " ".join(f"`{t}`" for t in j.claim.tables)
-        claim = f"*{escaped(j.claim.name)}*: {escaped(j.claim.text)} {tables}".strip()
+        source = f" ({j.claim.source})" if j.claim.source else ""
+        claim = f"*{escaped(j.claim.name)}*{source}: {escaped(j.claim.text)} {tables}".strip()
         several = len(j.findings) > 1
         parts = [_part(f, several) for f in j.findings if f.verdict != NOT_RUN]
         left = len(j.findings) - len(parts)
         parts += [f"{left} of {len(j.findings)} parts not run"] if left else []
-        listing = "—" if j.claim.ours else j.listing
+        listing = "—" if j.claim.ours or j.claim.source else j.listing
         rows.append(f"| {claim} | **{j.verdict}** | {listing} | {'<br>'.join(parts)} | {_rests_on(j)} |")
     return "\n".join(rows)
 

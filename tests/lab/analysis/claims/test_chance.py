@@ -12,14 +12,16 @@ import pytest
 
 from quadnorm.lab.analysis.claims import rules
 from quadnorm.lab.analysis.claims.judging import find, fitted
-from quadnorm.lab.analysis.claims.ledger import CLAIMS
+from quadnorm.lab.analysis.claims.ledger import CLAIMS, FIELD
 from quadnorm.lab.analysis.claims.rules import ABOUT, MARGIN, RULES
 from quadnorm.lab.analysis.claims.verdicts import REPRODUCED
 from quadnorm.lab.studies.paper import paper_table
 from tests.lab.analysis.claims.simulated import Simulated
 from tests.lab.analysis.printed import std_from_interval
 
-CASES = {rule: [(claim, case) for claim in CLAIMS for case in claim.cases if case.rule == rule] for rule in RULES}
+CASES = {
+    rule: [(claim, case) for claim in CLAIMS + FIELD for case in claim.cases if case.rule == rule] for rule in RULES
+}
 SPREAD = 0.03  # of an error over seeds
 
 
@@ -50,6 +52,8 @@ def at_the_edge(case):
         if case.rule == "stays":
             cells = [variant.printed()[o["method"], n].value for n in (o["far"], o["native"])]
             return base * (1 + SPREAD * z) * (1 + 2 * (cells[0] / cells[1] - 1) * far)
+        if case.rule == "keeps":
+            return base * (1 + SPREAD * z) * (1 + o["ours"] / 100 * far)
         if case.rule == "power_law":
             rise = (grid / o["native"]) ** (o["stated"] + o["width"]) if grid != o["native"] else 0.0
             return base * (1 + SPREAD * z / 10) + rise * (1 + 0.1 * z)
@@ -68,7 +72,7 @@ def at_the_edge(case):
     return law
 
 
-EDGES = ("like_none", "stays", "power_law", "effect_size", "equivalent", "used_alike", "alike", "fails")
+EDGES = ("like_none", "stays", "keeps", "power_law", "effect_size", "equivalent", "used_alike", "alike", "fails")
 NO_CHANCE = ("bias_factor",)  # a closed form
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from quadnorm.lab.analysis.claims.evidence import Setting
 from quadnorm.lab.analysis.claims.judging import find, judge_all
-from quadnorm.lab.analysis.claims.ledger import CLAIMS, CONTRADICTIONS, REASONS
+from quadnorm.lab.analysis.claims.ledger import CLAIMS, CONTRADICTIONS, FIELD, REASONS
 from quadnorm.lab.analysis.claims.rules import RULES, cell_value
 from quadnorm.lab.analysis.claims.verdicts import NOT_RUN
 from quadnorm.lab.analysis.library import Library
@@ -164,6 +164,23 @@ def test_the_ledger_refers_to_what_exists():
                 study(name).variant(variant)
     assert len({claim.name for claim in CLAIMS}) == len(CLAIMS)
     assert set(REASONS) <= {claim.name for claim in CLAIMS}
+
+
+def test_the_fields_claims_refer_to_what_exists():
+    """And the numbers in each text are grids, or sizes that its cases have."""
+    for claim in FIELD:
+        assert claim.ours != bool(claim.source)
+        for case in claim.cases:
+            assert case.rule in RULES
+            assert "*" not in case.options["text"]
+            evaluations = [{e.name for e in study(name).evaluations} for name, _ in case.settings]
+            assert case.options["way"] in evaluations[0]
+            assert case.options.get("other", case.options["way"]) in evaluations[-1]
+            for name, variant in case.settings:
+                assert case.options["method"] in {m.label for m in study(name).variant(variant).methods}
+        shares = re.findall(r"(\d+) %", claim.text)
+        assert {float(s) for s in shares} <= {case.options["ours"] for case in claim.cases}
+    assert len({claim.name for claim in CLAIMS + FIELD}) == len(CLAIMS) + len(FIELD)
 
 
 def test_claims_that_share_models_say_so(tmp_path):

@@ -156,6 +156,28 @@ def test_two_uses_of_one_model(anchored, verdict):
     assert found.verdict == verdict
 
 
+@pytest.mark.parametrize(("several", "verdict"), [(4.0, REPRODUCED), (8.0, PARTLY), (10.0, CONTRADICTED)])
+def test_another_model_at_another_grid(several, verdict):
+    """The second setting is compared with, at the grid of its own."""
+    law = lambda name, v, m, way, n, z: (several if "multires" in name else 10.0 * n / 64) * (1 + 0.005 * z)  # noqa: E731
+    library = Simulated(law, np.random.default_rng(0), 3, 0.99)
+    found = says(
+        library, "used", ["false-promise-multires/darcy, fno, equal samples", "false-promise-whole/darcy, fno"],
+        grid=128, at=64, method="None", way="as-trained", other="transferred", ours=50, text="words",
+    )  # fmt: skip
+    assert found.verdict == verdict
+
+
+@pytest.mark.parametrize(("far", "verdict"), [(10.2, REPRODUCED), (11.0, PARTLY), (14.0, CONTRADICTED)])
+def test_an_error_kept_in_one_way(far, verdict):
+    library = made(lambda m, n, e: far if n > 16 and e == "transferred" else 10.0, spread=0.02)
+    found = says(
+        library, "keeps", "false-promise/darcy, fno", native=16, far=128, method="None", way="transferred", ours=10,
+        text="words",
+    )  # fmt: skip
+    assert found.verdict == verdict
+
+
 @pytest.mark.parametrize(("far", "verdict"), [(13.8, REPRODUCED), (11.0, PARTLY), (10.0, CONTRADICTED)])
 def test_a_rise_of_so_many_per_cent(far, verdict):
     library = made(lambda m, n, e: far if n > 64 else 10.0, spread=0.001)

@@ -118,7 +118,7 @@ def judge(claim: Claim, library: Library) -> Judged:
     findings = tuple(
         replace(f, elsewhere=elsewhere(case, library, f)) for f, case in zip(findings, claim.cases, strict=True)
     )
-    listed = findings if claim.ours else tuple(find(case, library, as_listed) for case in claim.cases)
+    listed = findings if claim.ours or claim.source else tuple(find(case, library, as_listed) for case in claim.cases)
     return Judged(
         claim, together([f.verdict for f in findings]), findings, together([f.verdict for f in listed]), listed
     )

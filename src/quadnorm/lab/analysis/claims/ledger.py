@@ -1,4 +1,5 @@
-"""The paper's claims in our words, and ours, as data: ``ledger.toml``, with its remarks in ``remarks.toml``.
+"""The paper's claims in our words, and ours, as data: ``ledger.toml``, with its remarks in ``remarks.toml``; those of
+other papers on the same question in ``field.toml``.
 
 A claim has cases, and each names a rule (:mod:`quadnorm.lab.analysis.claims.rules`), a setting and the rule's options.
 """
@@ -52,6 +53,7 @@ class Claim:
     cases: tuple[Case, ...]
     remarks: tuple[str, ...] = ()
     ours: bool = False
+    source: str = ""  # of a claim that is neither the paper's nor ours: where it was made
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -63,13 +65,31 @@ def _claim(data: Mapping[str, Any]) -> Claim:
         data["name"],
         data["text"],
         tuple(data.get("tables", ())),
-        tuple(map(Case.from_dict, data["cases"])),
+        tuple(Case.from_dict(case) for given in data["cases"] for case in _for_each(given)),
         tuple(data.get("remarks", ())),
         data.get("ours", False),
+        data.get("source", ""),
     )
 
 
+def _for_each(case: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """A case with ``each = [names]`` once for each name, which takes the place of every ``*`` in ``on`` and ``text``.
+
+    >>> _for_each({"on": ["a/*", "b/*, twice"], "each": ["fno"], "text": "*: a → b"})
+    [{'on': ['a/fno', 'b/fno, twice'], 'text': 'fno: a → b'}]
+    """
+    if "each" not in case:
+        return [case]
+    rest = {k: v for k, v in case.items() if k != "each"}
+    places = [case["on"]] if isinstance(case["on"], str) else case["on"]
+    return [
+        {**rest, "on": [p.replace("*", name) for p in places], "text": case["text"].replace("*", name)}
+        for name in case["each"]
+    ]
+
+
 CLAIMS: tuple[Claim, ...] = tuple(map(_claim, _read("ledger.toml")["claims"]))
+FIELD: tuple[Claim, ...] = tuple(map(_claim, _read("field.toml")["claims"]))  # of other papers on the same question
 _REMARKS = _read("remarks.toml")
 CONTRADICTIONS: Mapping[str, str] = _REMARKS["contradictions"]
 REASONS: Mapping[str, str] = _REMARKS["reasons"]

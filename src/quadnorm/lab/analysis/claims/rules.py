@@ -158,10 +158,24 @@ def better(
 
 
 @rule("improvement, paired t (Fieller)")
-def used(s: Setting, grid: int, method: str, way: str, other: str, ours: float, text: str) -> Finding:
-    """The same trained model has ``ours`` per cent less error used in one way than in another."""
-    a, b = common(s.errors(method, grid, way), s.errors(method, grid, other))
+def used(
+    *settings: Setting, grid: int, method: str, way: str, other: str, ours: float, text: str, at: int = 0
+) -> Finding:
+    """A trained model has ``ours`` per cent less error used in one way than in another; of two settings the second is
+    compared with. ``at``: the grid of the other way, if it is another one."""
+    s, rest = settings[0], settings[-1]
+    a, b = common(s.errors(method, grid, way), rest.errors(method, at or grid, other))
     return _less(s, a, b, ours, text, "")
+
+
+@rule("ratio of errors below a limit, one-sided t (Fieller)")
+def keeps(s: Setting, native: int, far: int, method: str, way: str, ours: float, text: str) -> Finding:
+    """Used in this way a trained model has at most ``ours`` per cent more error at the far grid than at its own."""
+    a, b = common(s.errors(method, native, way), s.errors(method, far, way))
+    if not a:
+        return Finding(NOT_RUN, claimed=text)
+    shown = f"×{{:.2f}}{{}} ({summarize(a).mean:.2f} → {summarize(b).mean:.2f})"
+    return _band(s, partial(ratio_estimate, b, a), -inf, 1 + ours / 100, shown, text)
 
 
 def _best_of(s: Setting, runs: Mapping[str, Seeds], method: str) -> list[Estimate]:

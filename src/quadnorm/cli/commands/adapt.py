@@ -54,7 +54,9 @@ def audit(
     data: Annotated[str, typer.Option(help="The problem whose samples are the model's input.")] = "darcy",
     param: Param = None,
     samples: Annotated[int, typer.Option(help="How many samples.", min=1, max=10**6)] = 4,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write the audit as HTML, or its number as badge.svg.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Also write the audit as HTML, or its number as badge.svg.")
+    ] = None,
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:

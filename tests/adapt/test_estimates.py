@@ -123,13 +123,13 @@ def test_right_detail_is_not_smoothed_away():
     assert smoothing_shares(u, v, ["endpoint"]).abs().max() < 0.02
 
 
-def shares_for(u0, v0, truth, evaluated, input_detail=0.0, x0=None, effects=None):
+def shares_for(u0, v0, truth, evaluated, input_detail=0.0, x0=None, effects=None, drift=0.0):
     """Shares from pairs at n0 and an evaluated field at n, endpoint nodes."""
     shape = tuple(truth.shape[2:])
     placements = ["endpoint"] * len(shape)
     learned = learn(Pairs((u0 if x0 is None else x0,), (v0,), (u0,)), placements)
     carried = carry(v0, shape)
-    new = NewGrid(shape, input_detail, (v0,), (carried,), (evaluated,), effects)
+    new = NewGrid(shape, input_detail, (v0,), (carried,), (evaluated,), effects, (v0 + drift,))
     shares = shares_of(learned, 0, new, placements)
     assert shares_of(Learned.of(json.loads(json.dumps(learned.saved()))), 0, new, placements) == shares
     return shares, carried
@@ -195,4 +195,13 @@ def test_an_effect_larger_than_the_error_is_not_believed(size, used):
     u0, truth = waves(17), waves(33)
     effect = size * waves(17, seed=8)
     shares, _ = shares_for(u0, u0 + 0.1 * waves(17, seed=7), truth, truth, effects=(effect,))
+    assert shares.anchors == used
+
+
+@pytest.mark.parametrize(("drift", "used"), [(0.01, True), (0.1, False)])
+def test_an_effect_smaller_than_what_anchoring_leaves_is_not_believed(drift, used):
+    """A convolution's kernel shrinks with the grid, anchored or not: what the anchored model says of details is noise."""
+    u0, truth = waves(17), waves(33)
+    given = {"effects": (0.05 * waves(17, seed=8),), "drift": drift * waves(17, seed=9)}
+    shares, _ = shares_for(u0, u0 + 0.1 * waves(17, seed=7), truth, truth, **given)
     assert shares.anchors == used

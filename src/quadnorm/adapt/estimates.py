@@ -36,6 +36,7 @@ from quadnorm.measures.placement import PLACEMENTS
 WORTH = 3e-3  # a part that would change the error's energy by a smaller share is left out
 NO_DATA_ERROR = 1e-2  # relative error that is presumed of a model without targets: decides what is worth a run
 NEWS_NOISE = 0.045  # energy of the noise in what the input's detail does, over that of the model's error
+NEWS_DRIFT = 0.75  # energy of that noise, over what else differs between the anchored model and the native run
 NEWS_LARGEST = 1.5  # times the energy of the model's error: a larger effect is no news but a network out of its depth
 NEWS_WITHOUT_DATA = 0.5  # the share where no error is known
 NEWS_FINEST = 0.25  # how much less of it is used at the finest scale of the training grid
@@ -187,8 +188,8 @@ def _change(gram: Tensor, right: Tensor, shares: Tensor) -> float:
 @dataclass(frozen=True)
 class NewGrid:
     """What is known on the new grid: the energy of the input's detail (over its variance, all channels), and for each
-    output field the native run, the same carried over, the network's own output (or None), and what the input's detail
-    does at the training nodes (or None)."""
+    output field the native run, the same carried over, the network's own output (or None), what the input's detail does
+    at the training nodes, and the anchored output there without it (or None)."""
 
     shape: Shape
     input_detail: float
@@ -196,6 +197,7 @@ class NewGrid:
     carried: tuple[Tensor, ...]
     evaluated: tuple[Tensor, ...] | None
     effects: tuple[Tensor, ...] | None
+    without: tuple[Tensor, ...] | None
 
 
 def shares_of(learned: Learned, k: int, new: NewGrid, placements: Sequence[str]) -> FieldShares:
@@ -224,9 +226,11 @@ def shares_of(learned: Learned, k: int, new: NewGrid, placements: Sequence[str])
         if float(_ratio(worth, f.error).max()) < WORTH:
             gain = outside = torch.zeros_like(f.error)
     news = (0.0, 0.0)
-    if new.effects is not None:
-        facts["effect"] = effect = energy(new.effects[k], own_scale(new.carried[k])).cpu()
-        share = _news_share(float(effect.sum()), float(f.error.sum()), learned.known)
+    if new.effects is not None and new.without is not None:
+        here = own_scale(new.carried[k])
+        facts["effect"] = effect = energy(new.effects[k], here).cpu()
+        facts["drift"] = drift = energy(new.without[k] - new.native[k], here).cpu()
+        share = _news_share(float(effect.sum()), float(drift.sum()), float(f.error.sum()), learned.known)
         if share**2 * float(_ratio(effect.sum(), f.error.sum())) >= WORTH:
             news = (share, NEWS_FINEST * share)
     smoothing = tuple(f.smoothing[0].tolist()), tuple(f.smoothing[1].tolist())
@@ -238,20 +242,26 @@ def _ratio(a: Tensor, b: Tensor) -> Tensor:
     return a / b.clamp_min(1e-300)
 
 
-def _news_share(effect: float, error: float, known: bool) -> float:
+def _news_share(effect: float, drift: float, error: float, known: bool) -> float:
     """The share of what the input's detail does, of energy ``effect``, that is used; ``error``: the model's own.
 
     The detail is what the training grid's input lacks, so that it explains part of the error there: an effect that is
-    larger than the error is a network's answer to inputs such as it has not seen. Small ones drown in noise.
+    larger than the error is a network's answer to inputs such as it has not seen. Small ones drown in noise: part of the
+    error's, and of the ``drift``, by which the anchored model differs from the native run on an input without news. It
+    is large where anchoring does not reach what depends on the grid, as in kernels of several samples.
 
-    >>> [round(_news_share(effect, 0.01, True), 2) for effect in (0.0004, 0.002, 0.01, 0.014, 0.02)]
+    >>> [round(_news_share(effect, 0.0, 0.01, True), 2) for effect in (0.0004, 0.002, 0.01, 0.014, 0.02)]
     [0.0, 0.78, 0.95, 0.86, 0.0]
+    >>> [round(_news_share(0.002, drift, 0.01, True), 2) for drift in (0.0002, 0.001, 0.003)]
+    [0.72, 0.48, 0.0]
     """
+    clean = max(0.0, 1 - NEWS_DRIFT * drift / max(effect, 1e-300))
     if not known:
-        return NEWS_WITHOUT_DATA
+        return NEWS_WITHOUT_DATA * clean
     if effect > NEWS_LARGEST * error:
         return 0.0
-    return max(0.0, 1 - NEWS_NOISE * error / max(effect, 1e-300)) * min(1.0, 1.25 * error / max(effect, 1e-300))
+    clean *= max(0.0, 1 - NEWS_NOISE * error / max(effect, 1e-300))
+    return clean * min(1.0, 1.25 * error / max(effect, 1e-300))
 
 
 def _expected_detail(f: FieldFacts, levels: tuple[float, float], input_detail: float) -> tuple[Tensor, Tensor]:

@@ -175,8 +175,9 @@ def _words(s: FieldShares) -> Iterator[str]:
         yield f"outside the training nodes: {missed}{_root(facts['beyond'])}: {_range(s.outside)} of that is used"
     if "effect" in facts:
         done = f"the input's detail (energy {facts['input_detail']:.2g} of its variance) changes the output by "
+        done += f"{_root(facts['effect'])}, anchoring alone by {_root(facts['drift'])}"
         used = f"{s.news[0]:.2f} of the change is used, {s.news[1]:.2f} of its finest scale"
-        yield f"news: {done}{_root(facts['effect'])}: " + (used if s.anchors else "left out, as too little")
+        yield f"news: {done}: " + (used if s.anchors else "left out, as too little or too uncertain")
 
 
 def _range(values: Values) -> str:

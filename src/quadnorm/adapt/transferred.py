@@ -146,7 +146,7 @@ class Transferred(AtNative):
         if not v or len(v) != len(n) or len(v) != len(on_grid.shares):
             return carried
         e = self._outputs_in(evaluated, shape) if on_grid.evaluates else [None] * len(v)
-        d = self._effects(model, plan, given, new, shape) if on_grid.anchors else [None] * len(v)
+        d = self._effects(model, plan, given, new, shape)[: len(v)] if on_grid.anchors else [None] * len(v)
         parts = zip(on_grid.shares, v, n, e, d, strict=True)
         results = (combined(*p, placements=self.placements) for p in parts)
         return with_fields(carried, shape, self._layout, results)
@@ -162,12 +162,15 @@ class Transferred(AtNative):
         return both
 
     def _effects(self, model: nn.Module, plan: Plan, given: Arguments, new: Arguments, shape: Shape) -> list[Tensor]:
-        """What the new input's detail does at the training nodes: anchored with it minus anchored without it."""
+        """What the new input's detail does at the training nodes, anchored with it minus anchored without it; and
+        then the latter, which would be the native run if anchoring left nothing of the grid in the model."""
         assert plan.sums is not None
         back = "linear" if self.restrict == "nearest" else "cubic"  # jumps must not ring
         without = self.regridded(given, self.resolution, shape, back)
         a, b = (self._outputs_in(plan.sums.run(model, z, shape), shape) for z in (new, without))
-        return [carry(p - q, self.resolution, self.placements, "cubic") for p, q in zip(a, b, strict=True)]
+        at_nodes = [carry(q, self.resolution, self.placements, "cubic") for q in b]
+        effects = [carry(p - q, self.resolution, self.placements, "cubic") for p, q in zip(a, b, strict=True)]
+        return effects + at_nodes
 
     @property
     def _layout(self) -> str:
@@ -230,8 +233,8 @@ class Transferred(AtNative):
         if self._sources.detail is not None:
             e = self._tried("the network's own detail", notes, n, arguments, shape, evaluated)
         if self._sources.anchored is not None and finer and detail > NEWS:
-            d = self._tried("the anchored model", notes, v, arguments, shape, effects)
-        new = NewGrid(shape, detail, tuple(v), tuple(n), e, d)
+            d = self._tried("the anchored model", notes, [*v, *v], arguments, shape, effects)
+        new = NewGrid(shape, detail, tuple(v), tuple(n), e, d and d[: len(v)], d and d[len(v) :])
         shares = tuple(shares_of(learned, k, new, self.placements) for k in range(len(v)))
         return OnGrid(shares, tuple(notes), len(n[0]))
 

@@ -35,11 +35,11 @@ from quadnorm.measures.placement import PLACEMENTS
 
 WORTH = 3e-3  # a part that would change the error's energy by a smaller share is left out
 NO_DATA_ERROR = 1e-2  # relative error that is presumed of a model without targets: decides what is worth a run
-NEWS_NOISE = 0.045  # energy of the noise in what the input's detail does, over that of the model's error
+NEWS_NOISE = 0.02  # energy of the noise in what the input's detail does, over that of the model's error
 NEWS_DRIFT = 0.75  # energy of that noise, over what else differs between the anchored model and the native run
 NEWS_LARGEST = 1.5  # times the energy of the model's error: a larger effect is no news but a network out of its depth
 NEWS_WITHOUT_DATA = 0.5  # the share where no error is known
-NEWS_FINEST = 0.25  # how much less of it is used at the finest scale of the training grid
+NEWS_DRIFT_FINEST = 3.0  # the same at the finest scale of the training grid
 NEWS = 1e-4  # energy of the input's detail over its variance from which on there is news
 NOISE = 4.0  # energy of the noise between the training nodes over that one level down, at nodes that were trained on
 PLAUSIBLE = 4.0  # detail with more than so many times the expected energy is not believed of the best network
@@ -232,7 +232,9 @@ def shares_of(learned: Learned, k: int, new: NewGrid, placements: Sequence[str])
         facts["drift"] = drift = energy(new.without[k] - new.native[k], here).cpu()
         share = _news_share(float(effect.sum()), float(drift.sum()), float(f.error.sum()), learned.known)
         if share**2 * float(_ratio(effect.sum(), f.error.sum())) >= WORTH:
-            news = (share, NEWS_FINEST * share)
+            fine = [finest_scales(t, placements)[0] for t in (new.effects[k], new.without[k] - new.native[k])]
+            fine_effect, fine_drift = (float(energy(t, here).sum()) for t in fine)
+            news = (share, share * _clean(fine_effect, fine_drift, NEWS_DRIFT_FINEST))
     smoothing = tuple(f.smoothing[0].tolist()), tuple(f.smoothing[1].tolist())
     plain = {name: tuple(v.tolist()) if isinstance(v, Tensor) else v for name, v in facts.items()}
     return FieldShares(smoothing, tuple(gain.tolist()), tuple(outside.tolist()), news, plain)
@@ -246,22 +248,27 @@ def _news_share(effect: float, drift: float, error: float, known: bool) -> float
     """The share of what the input's detail does, of energy ``effect``, that is used; ``error``: the model's own.
 
     The detail is what the training grid's input lacks, so that it explains part of the error there: an effect that is
-    larger than the error is a network's answer to inputs such as it has not seen. Small ones drown in noise: part of the
-    error's, and of the ``drift``, by which the anchored model differs from the native run on an input without news. It
-    is large where anchoring does not reach what depends on the grid, as in kernels of several samples.
+    larger than the error is a network's answer to inputs such as it has not seen. Small ones drown in noise: a part of
+    the error's, and of the ``drift`` by which the anchored model differs from the native run on an input without news.
+    It is large where anchoring does not reach what depends on the grid, as in kernels of several samples.
 
     >>> [round(_news_share(effect, 0.0, 0.01, True), 2) for effect in (0.0004, 0.002, 0.01, 0.014, 0.02)]
-    [0.0, 0.78, 0.95, 0.86, 0.0]
+    [0.5, 0.9, 0.98, 0.88, 0.0]
     >>> [round(_news_share(0.002, drift, 0.01, True), 2) for drift in (0.0002, 0.001, 0.003)]
-    [0.72, 0.48, 0.0]
+    [0.83, 0.56, 0.0]
     """
-    clean = max(0.0, 1 - NEWS_DRIFT * drift / max(effect, 1e-300))
+    clean = _clean(effect, drift, NEWS_DRIFT)
     if not known:
         return NEWS_WITHOUT_DATA * clean
     if effect > NEWS_LARGEST * error:
         return 0.0
-    clean *= max(0.0, 1 - NEWS_NOISE * error / max(effect, 1e-300))
+    clean *= _clean(effect, error, NEWS_NOISE)
     return clean * min(1.0, 1.25 * error / max(effect, 1e-300))
+
+
+def _clean(effect: float, noise: float, share: float) -> float:
+    """How much of an effect is left where a share of the ``noise`` is in it, by energies; from 0 to 1."""
+    return max(0.0, 1 - share * noise / max(effect, 1e-300))
 
 
 def _expected_detail(f: FieldFacts, levels: tuple[float, float], input_detail: float) -> tuple[Tensor, Tensor]:

@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor
 
+from quadnorm import _torch
+
 # torch 2.6 cannot tell an export from a compilation: there every trace is in plain operations, as an export is.
 is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
 
@@ -39,5 +41,4 @@ def under_autocast(x: Tensor) -> bool:
 
 def is_batched(t: Tensor) -> bool:
     """Whether t stands for many tensors at once, as derivatives do under ``autograd.grad(is_grads_batched=True)``."""
-    functorch = torch._C._functorch
-    return functorch.is_functorch_wrapped_tensor(t) or functorch.is_legacy_batchedtensor(t)
+    return _torch.is_functorch_wrapped(t) or _torch.is_legacy_batched(t)

@@ -14,19 +14,12 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 
 from quadnorm import _torch
 
 _TYPES = (Tensor, nn.Parameter)
-# The vmap of autograd.grad(is_grads_batched=True), which is not functorch's.
-_BATCHED_GRADIENTS: Any = torch._C._parse_dispatch_key("VmapMode")
 # Looked up once: a norm asks at every call.
 _is_compiling = torch.compiler.is_compiling
-_transforms, _tracer = torch._C._are_functorch_transforms_active, torch._C._get_tracing_state
-_dispatch_modes, _function_modes = torch._C._len_torch_dispatch_stack, torch._C._len_torch_function_stack
-_has_key = torch._C._dispatch_tls_is_dispatch_key_included
-_pre_dispatch_modes: Callable[[], int] = torch._ops._len_torch_dispatch_stack_pre_dispatch
 
 
 class _Capture(threading.local):
@@ -86,11 +79,11 @@ def is_plain(*tensors: Tensor | None) -> bool:
     >>> is_plain(torch.ones(1), None), is_plain(torch.ones(1, device="meta"))
     (True, False)
     """
-    if _is_compiling() or _CAPTURE.active or _transforms() or _tracer() is not None:
+    if _is_compiling() or _CAPTURE.active or _torch.transforms_active() or _torch.tracing_state() is not None:
         return False
-    if _dispatch_modes() or forward_ad._current_level >= 0 or _has_key(_BATCHED_GRADIENTS):
+    if _torch.dispatch_modes() or _torch.differentiates_forward() or _torch.batches_gradients():
         return False
-    if _function_modes() and recorded_before_dispatch():
+    if _torch.function_modes() and recorded_before_dispatch():
         return False
     for t in tensors:  # noqa: SIM110, a generator would cost more than the questions
         if t is not None and (type(t) not in _TYPES or t.is_meta):
@@ -106,7 +99,7 @@ def recorded_before_dispatch() -> bool:
     """
     # That stack is slow to ask, and never there without a function mode. Our own recorder wants our operators as they
     # are called.
-    return bool(_function_modes() and not _CAPTURE.active and _pre_dispatch_modes())
+    return bool(_torch.function_modes() and not _CAPTURE.active and _torch.pre_dispatch_modes())
 
 
 def outlives_its_maker(t: Tensor) -> bool:
@@ -115,8 +108,4 @@ def outlives_its_maker(t: Tensor) -> bool:
     >>> outlives_its_maker(torch.ones(1))
     True
     """
-    return (
-        type(t) is Tensor
-        and not torch._is_functional_tensor(t)
-        and not torch._C._functorch.is_functorch_wrapped_tensor(t)
-    )
+    return type(t) is Tensor and not _torch.is_functional(t) and not _torch.is_functorch_wrapped(t)

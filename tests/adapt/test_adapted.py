@@ -11,6 +11,7 @@ from torch import nn
 import quadnorm as qn
 from quadnorm.adapt.adapted import Adapted
 from quadnorm.adapt.capture import Obstacle
+from quadnorm.operators import FNO
 from tests.adapt.models import Attention, Calls, ClassicFNO, field
 
 WAYS = ("anchor", "extend")
@@ -287,6 +288,25 @@ def test_other_precisions_have_graphs_of_their_own(way):
     assert 1e-4 < gap(low.float(), single) < 5e-2
     assert gap(low.float(), reference.float()) < 1e-2
     assert torch.equal(half(x), single)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_our_operators_in_half_precision_are_graphs(whole):
+    """Their spectral weights stay in single precision, and have derivatives of half precision all the same."""
+    model = FNO(width=4, modes=3, layers=1)
+    x = field(15, 15, batch=2)
+    single = adapted_by("extend", model)(x)
+    if whole:
+        low = adapted_by("extend", model.to(torch.bfloat16))
+        y = low(x.bfloat16())
+    else:
+        low = adapted_by("extend", model)
+        with torch.autocast("cpu", torch.bfloat16):
+            y = low(x)
+    assert not low.obstacles
+    assert 1e-4 < gap(y.float(), single) < 5e-2
+    y.float().square().mean().backward()
+    assert all(p.grad.abs().sum() > 0 for p in low.parameters())
 
 
 def test_training_and_evaluation_have_graphs_of_their_own():

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from quadnorm import _torch
 from quadnorm._files import write_atomic
 from quadnorm._tensors import is_plain
 from quadnorm.adapt.capture import Obstacle
@@ -44,6 +45,7 @@ _TRIAL = _Trial()
 @contextmanager
 def trial() -> Iterator[None]:
     """For functions that look at models and try them out: one at a time, adapted models steered at every call."""
+    _torch.require("adapting a model")
     with LOCK:
         before, _TRIAL.active = _TRIAL.active, True
         try:

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, fx, nn
 
 aten = torch.ops.aten
+_OVERLOAD: Any = type(aten.add.Tensor)
 
 
 def _aliases(node: fx.Node, writes: bool) -> list[fx.Node]:
     """The arguments of a call that its result is a view of, or with ``writes`` those that it writes into."""
-    if not isinstance(node.target, torch._ops.OpOverload):
+    if not isinstance(node.target, _OVERLOAD):
         return []
     found = []
     schema = node.target._schema
@@ -68,7 +69,7 @@ def fold_constants(module: fx.GraphModule) -> None:
 
 def _is_pure(node: fx.Node) -> bool:
     """Whether a call gives the same for the same arguments, and does nothing else."""
-    if not isinstance(node.target, torch._ops.OpOverload):
+    if not isinstance(node.target, _OVERLOAD):
         return node.target is operator.getitem
     return node.target.namespace == "aten" and torch.Tag.nondeterministic_seeded not in node.target.tags
 
@@ -77,7 +78,7 @@ def _has_effects(node: fx.Node) -> bool:
     """Whether a node must stay although nothing uses it."""
     if node.op in ("placeholder", "output"):
         return True
-    if isinstance(node.target, torch._ops.OpOverload):
+    if isinstance(node.target, _OVERLOAD):
         return bool(_aliases(node, writes=True)) and node.target is not aten.detach_.default
     return node.op == "call_function" and getattr(node.target, "__module__", "") not in ("_operator", "math")
 

@@ -4,7 +4,6 @@ PyTorch's own functions for these are replaced while a mode of ours is active in
 
 from __future__ import annotations
 
-import importlib
 import threading
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -12,32 +11,19 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode, _get_current_function_mode
-from torch.utils import checkpoint
+from torch.overrides import TorchFunctionMode
 
+from quadnorm import _torch
 from quadnorm.adapt.trees import tensors
 
-_FUNCTORCH: Any = torch._C._functorch
-
-# Every transform makes its tensors with these, below the level at which calls are seen.
-_WRAPPERS = {
-    "torch._functorch.vmap": ("_add_batch_dim", "_remove_batch_dim"),
-    "torch._functorch.eager_transforms": ("_wrap_for_grad", "_unwrap_for_grad"),
-}
-_ORIGINALS: dict[tuple[str, str], Any] = {}
+_ORIGINALS: dict[str, Any] = {}  # PyTorch's own functions, by their names
 
 
 def see_transforms(on_wrap: Callable[[Tensor, Any], None] | None) -> None:
-    """Have ``on_wrap(before, after)`` called whenever a transform wraps or unwraps a tensor; None ends that.
-
-    The functions are private to PyTorch: a version without one of them has transforms that are not seen through.
-    """
-    for path, names in _WRAPPERS.items():
-        module = importlib.import_module(path)
-        for name in names:
-            original = _ORIGINALS.setdefault((path, name), getattr(module, name, None))
-            if original is not None:
-                setattr(module, name, original if on_wrap is None else _reporting(original, on_wrap))
+    """Have ``on_wrap(before, after)`` called whenever a transform wraps or unwraps a tensor; None ends that."""
+    for path in _torch.WRAPPERS:
+        original = _ORIGINALS.setdefault(path, _torch.named(path))
+        _torch.exchange(path, original if on_wrap is None else _reporting(original, on_wrap))
 
 
 def _reporting(original: Any, on_wrap: Callable[[Tensor, Any], None]) -> Any:
@@ -69,8 +55,8 @@ def unhidden(t: Tensor) -> Tensor:
     """The values themselves, with the hidden axes in front, the outermost first; ``t`` if no transform wraps it."""
     layers = _layers(t)
     value = layers[-1][2] if layers else t
-    while _FUNCTORCH.is_gradtrackingtensor(value):
-        value = _FUNCTORCH.get_unwrapped(value)
+    while _torch.functorch("is_gradtrackingtensor")(value):
+        value = _torch.functorch("get_unwrapped")(value)
     free = list(range(value.ndim))
     dims = [free.pop(dim) for _, dim, _ in reversed(layers)]  # each level counts only what those around it left
     return value.movedim(dims, list(range(len(dims)))) if dims else value
@@ -80,12 +66,12 @@ def _layers(t: Tensor) -> list[tuple[int, int, Tensor]]:
     """(level, hidden dimension, the tensor that has it) for each ``vmap`` around a tensor, the innermost first."""
     layers = []
     while True:
-        if _FUNCTORCH.is_batchedtensor(t):
-            level, dim = _FUNCTORCH.maybe_get_level(t), _FUNCTORCH.maybe_get_bdim(t)
-            t = _FUNCTORCH.get_unwrapped(t)
+        if _torch.functorch("is_batchedtensor")(t):
+            level, dim = _torch.functorch("maybe_get_level")(t), _torch.functorch("maybe_get_bdim")(t)
+            t = _torch.functorch("get_unwrapped")(t)
             layers.append((level, dim, t))
-        elif _FUNCTORCH.is_gradtrackingtensor(t):
-            t = _FUNCTORCH.get_unwrapped(t)
+        elif _torch.functorch("is_gradtrackingtensor")(t):
+            t = _torch.functorch("get_unwrapped")(t)
         else:
             return layers
 
@@ -96,7 +82,6 @@ _ACTIVE = threading.local()  # .modes: those of this thread, the innermost last
 _USERS = 0  # active modes of all threads
 
 _APPLY = torch.autograd.Function.__dict__["apply"]
-_CHECKPOINT: Any = getattr(checkpoint, "_checkpoint_without_reentrant_generator", None)
 
 
 def enter(mode: TorchFunctionMode) -> None:
@@ -133,22 +118,20 @@ def _count_users(step: int) -> None:
         if step > 0 and _USERS == 1:
             torch.autograd.Function.apply = classmethod(_seen_apply)  # type: ignore[method-assign,assignment]
             see_transforms(_pass_on_liveness)
-            if _CHECKPOINT is not None:
-                checkpoint._checkpoint_without_reentrant_generator = _seen_checkpoint
+            _ORIGINALS.setdefault(_torch.CHECKPOINT, _torch.named(_torch.CHECKPOINT))
+            _torch.exchange(_torch.CHECKPOINT, _seen_checkpoint)
         elif _USERS == 0:
             torch.autograd.Function.apply = _APPLY  # type: ignore[method-assign]
             see_transforms(None)
-            if _CHECKPOINT is not None:
-                checkpoint._checkpoint_without_reentrant_generator = _CHECKPOINT
+            _torch.exchange(_torch.CHECKPOINT, _ORIGINALS[_torch.CHECKPOINT])
 
 
 def _seen_apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
     """``Function.apply`` as one call, not as the calls inside its forward, whose derivative it brings itself."""
     modes = _modes()
-    current: Any = _get_current_function_mode
-    if not modes or not torch._C._is_torch_function_mode_enabled() or current() is not modes[-1]:
+    if not modes or _torch.current_function_mode() is not modes[-1]:
         return _apply_of(cls)(*args, **kwargs)
-    with torch._C.DisableTorchFunction():
+    with _torch.without_function_modes():
         return modes[-1].__torch_function__(_apply_of(cls), (), args, kwargs)
 
 
@@ -174,4 +157,4 @@ def _pass_on_liveness(before: Tensor, after: Any) -> None:
 
 def _seen_checkpoint(*args: Any, **kwargs: Any) -> Any:
     """Nothing around a checkpointed call: its recomputation would run without the mode, and compute something else."""
-    return iter([None]) if _modes() else _CHECKPOINT(*args, **kwargs)
+    return iter([None]) if _modes() else _ORIGINALS[_torch.CHECKPOINT](*args, **kwargs)

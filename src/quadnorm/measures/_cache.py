@@ -1,4 +1,6 @@
-"""A bounded cache of weight tensors, shared by all measures."""
+"""The one bounded cache of derived tensors: weights, positions, matrices of waves and interpolation.
+
+Whoever keeps tensors begins its keys with a word of its own."""
 
 import threading
 from collections import OrderedDict
@@ -7,6 +9,7 @@ from collections.abc import Callable, Hashable
 import torch
 from torch import Tensor
 
+from quadnorm import _torch
 from quadnorm._tensors import constant, outlives_its_maker
 
 MAX_BYTES = 256 * 2**20
@@ -27,7 +30,7 @@ class TensorCache:
     @constant
     def get(self, key: Hashable, build: Callable[[], Tensor]) -> Tensor:
         """The tensor of ``key``, built at most once while it stays in the cache. Shared: treat it as read-only."""
-        if torch._C._len_torch_dispatch_stack():  # fake tensors and tracers want tensors of their own
+        if _torch.dispatch_modes():  # fake tensors and tracers want tensors of their own
             return build()
         with self._lock:
             if key in self._items:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from quadnorm import _torch
 from quadnorm._precision import is_exporting
 from quadnorm.measures.rules import Rule
 
@@ -161,7 +162,7 @@ def _exported_weights(name: str, n: int) -> Tensor:
 def _listed_weights(name: str, n: int) -> list[float]:
     from quadnorm.measures.rules import RULES
 
-    with torch.utils._python_dispatch._disable_current_modes():
+    with _torch.disable_current_modes():
         values: list[float] = RULES[name].weights(n).tolist()
     return values
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from quadnorm import _torch
 from quadnorm.measures._cache import CACHE
 
 if TYPE_CHECKING:
@@ -120,12 +121,12 @@ class Measure(ABC):
         """Like :meth:`weights`, without the copy: the cached tensor itself, to be read only."""
         wanted = self._checked(shape)
         # A trace must contain the formula, not a tensor from the cache; and the same whether the cache knows it or not.
-        if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
+        if torch.compiler.is_compiling() or _torch.tracing_state() is not None:
             return self._build(wanted).to(device=device, dtype=dtype)
         where = torch.device("cpu") if device is None else torch.device(device)
         if where.type == "meta":
             return torch.empty(wanted, device=where, dtype=dtype)
-        if torch._C._len_torch_dispatch_stack():  # fake tensors and tracers want tensors of their own
+        if _torch.dispatch_modes():  # fake tensors and tracers want tensors of their own
             return self._build(wanted).to(device=where, dtype=dtype)
         return CACHE.get(
             (self, wanted, where, dtype), lambda: self._build(wanted).to(device=where, dtype=dtype).contiguous()

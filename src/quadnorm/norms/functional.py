@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from quadnorm import _torch
 from quadnorm._precision import full_precision, sum_dtype
 from quadnorm.measures import Measure
 from quadnorm.measures.base import Shape
@@ -72,7 +73,7 @@ def spatial_shape(x: Tensor, num_groups: int, num_features: int | None = None) -
     if x.ndim < 3:
         raise ValueError(f"expected (B, C, *spatial) with at least one spatial axis, got shape {tuple(x.shape)}")
     # torch.jit.trace hands out tensors in place of sizes; numpy does not know of it.
-    tracing = torch._C._get_tracing_state() is not None
+    tracing = _torch.tracing_state() is not None
     _, C, *sizes = x.detach().cpu().numpy().shape if tracing else x.shape
     spatial: Shape = tuple(sizes)
     if num_features is not None and num_features != C:

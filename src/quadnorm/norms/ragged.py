@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from quadnorm import _torch
 from quadnorm._precision import sum_dtype
 from quadnorm._tensors import is_plain
 from quadnorm.norms.kernels.inputs import FILL
@@ -124,7 +125,7 @@ def _check_values(w: Tensor, largest: Tensor, batch: Tensor) -> None:
     if not is_plain(w, batch):
         return
     if w.device.type == "cuda":
-        torch._assert_async((w >= 0).all() & torch.isfinite(w).all(), "weights must be finite and not negative")
+        _torch.assert_async((w >= 0).all() & torch.isfinite(w).all(), "weights must be finite and not negative")
     if w.device.type != "cpu":
         return
     if float(w.detach().amin()) < 0:

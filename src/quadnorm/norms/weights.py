@@ -7,9 +7,8 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
+from quadnorm import _torch
 from quadnorm._precision import sum_dtype
 from quadnorm._tensors import is_plain
 from quadnorm.measures import Measure, Separable
@@ -39,9 +38,9 @@ def measure_weights(measure: Measure, x: Tensor, spatial: Shape) -> Tensor:
 
 def _has_no_numbers(x: Tensor) -> bool:
     """Whether x has a shape and no values (a meta or fake tensor), and no trace is being recorded."""
-    if torch.compiler.is_compiling() or not (x.is_meta or isinstance(x, FakeTensor)):
+    if torch.compiler.is_compiling() or not (x.is_meta or isinstance(x, _torch.FakeTensor)):
         return False
-    return get_proxy_mode() is None
+    return _torch.get_proxy_mode() is None
 
 
 def _count(spatial: Shape) -> int:
@@ -161,8 +160,8 @@ def check_weights(w: Tensor, subject: str) -> None:
 
 def check_on_device(w: Tensor) -> None:
     """The same questions, asked on the device: no value comes back, and a wrong one ends the program there."""
-    torch._assert_async((w >= 0).all() & torch.isfinite(w).all(), "weights must be finite and not negative")
-    torch._assert_async((w.amax(1) > 0).all(), "all weights of a batch entry are zero: nothing to average over")
+    _torch.assert_async((w >= 0).all() & torch.isfinite(w).all(), "weights must be finite and not negative")
+    _torch.assert_async((w.amax(1) > 0).all(), "all weights of a batch entry are zero: nothing to average over")
 
 
 def scaled(w: Tensor, dtype: torch.dtype) -> Tensor:

@@ -23,7 +23,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed import _functional_collectives  # noqa: F401  # registers the operators
+
+from quadnorm import _torch
+
+_torch.named("torch.distributed._functional_collectives:all_reduce")  # registers the operators
+_TRACED: Any = _torch.named("torch:ops._c10d_functional")
 
 
 class RankLostError(RuntimeError):
@@ -44,7 +48,7 @@ def all_sum(x: Tensor, group: dist.ProcessGroup) -> Tensor:
     if x.is_complex():
         return torch.view_as_complex(all_sum(torch.view_as_real(x).contiguous(), group))
     x = x.contiguous()
-    op = torch.ops._c10d_functional
+    op = _TRACED
     if torch.compiler.is_compiling():
         traced: Tensor = op.wait_tensor(op.all_reduce(x, "sum", group.group_name))
         return traced
@@ -57,7 +61,7 @@ def all_sum(x: Tensor, group: dist.ProcessGroup) -> Tensor:
 
 def all_parts(x: Tensor, group: dist.ProcessGroup) -> Tensor:
     """The tensors of all ranks, (P, *x.shape), without derivatives; all have one shape."""
-    flat, op, world = x.contiguous().reshape(1, -1), torch.ops._c10d_functional, dist.get_world_size(group)
+    flat, op, world = x.contiguous().reshape(1, -1), _TRACED, dist.get_world_size(group)
     if torch.compiler.is_compiling():
         traced: Tensor = op.wait_tensor(op.all_gather_into_tensor(flat, world, group.group_name))
         return traced.reshape(world, *x.shape)

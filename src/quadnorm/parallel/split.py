@@ -240,6 +240,6 @@ def _sizes(size: Any, counts: tuple[int, ...]) -> tuple[Extent, ...] | None:
 def single() -> dist.ProcessGroup:
     """A process group of this process alone, for trying things out; the default group if there is one."""
     if not dist.is_initialized():
-        dist.init_process_group("gloo", store=torch._C._distributed_c10d.HashStore(), rank=0, world_size=1)
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)  # type: ignore[attr-defined]
     group: dist.ProcessGroup = dist.new_group([dist.get_rank()])
     return group

@@ -7,8 +7,10 @@ from typing import Any
 
 from torch import Tensor
 from torch.distributed.tensor import DTensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from quadnorm import _torch
+
+_TorchDispatchMode: Any = _torch.named("torch.utils._python_dispatch:TorchDispatchMode")
 _SILENT = ("wait_tensor", "barrier", "monitored_barrier", "_wrap_tensor_autograd")  # nothing of the field is sent
 
 
@@ -21,7 +23,7 @@ class Message:
     bytes: int
 
 
-class Traffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Traffic(_TorchDispatchMode):
     """A list of the collectives that were called inside a ``with`` block, forward and backward alike.
 
     Complex numbers count as two. Works with any backend, also with the ``fake`` one, on which a single process can
@@ -38,7 +40,7 @@ class Traffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.messages: list[Message] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

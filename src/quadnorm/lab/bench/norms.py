@@ -173,7 +173,7 @@ def _eager(shape: tuple[int, ...], mode: str, repeats: int) -> list[BenchRow]:
 
 def _compiled(shape: tuple[int, ...], mode: str, repeats: int) -> list[BenchRow]:
     ours, native, x, g = _pair(shape, mode)
-    torch._dynamo.reset()
+    torch.compiler.reset()
     a, b = (_step(torch.compile(m, fullgraph=True, dynamic=False), x, g) for m in (ours, native))
     for f in (a, b):
         f()

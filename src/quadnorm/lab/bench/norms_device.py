@@ -72,7 +72,7 @@ def _shape(shape: tuple[int, ...], mode: str, device: torch.device, repeats: int
     native = nn.GroupNorm(1 if mode == "layer" else C, C, device=device)
     layers: dict[str, Callable[[Tensor], Tensor]] = {"ours": ours, "nn.GroupNorm": native}
     if compiled:
-        torch._dynamo.reset()
+        torch.compiler.reset()
         layers["compiled QuadNorm"] = torch.compile(ours, fullgraph=True, dynamic=False)
     rows = []
     for kind, timed in (("forward", _forward), ("forward+backward", _step)):

@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from quadnorm._torch import named
 from quadnorm.lab.bench.timing import median_time, peak_memory
 from quadnorm.lab.bench.traffic import Algorithm, Layer, instance_norms, predicted, spectral_layers
 from quadnorm.norms import make_norm
@@ -122,7 +123,8 @@ def _messages(s: Layer) -> dict[tuple[str, str], tuple[list[int], list[int]]]:
     """Bytes of every message of a layer, forward and backward, that one process of a simulated group sends."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import DTensor, Shard
-    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    FakeStore = named("torch.testing._internal.distributed.fake_pg:FakeStore")
 
     torch.set_num_threads(1)
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=s.P)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from quadnorm import _torch
 from quadnorm._precision import is_exporting, sum_dtype
 
 
@@ -118,7 +119,7 @@ def _like(y: Tensor, x: Tensor) -> Tensor:
 
 def memory_format(x: Tensor) -> torch.memory_format:
     """The format that PyTorch's own norms give their output: channels last where x is, else contiguous."""
-    if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():  # vmap cannot say
+    if not torch.compiler.is_compiling() and _torch.transforms_active():  # vmap cannot say
         return torch.contiguous_format
     for ndim, kind in ((4, torch.channels_last), (5, torch.channels_last_3d)):
         if x.ndim == ndim and not x.is_contiguous() and x.is_contiguous(memory_format=kind):

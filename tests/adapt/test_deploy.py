@@ -11,13 +11,26 @@ import torch
 from torch import nn
 
 import quadnorm as qn
+from quadnorm.adapt.shares import FieldShares, OnGrid
 from tests.adapt.models import Attention, ClassicFNO, field
 
-WAYS = ("anchor", "extend")
+WAYS = ("anchor", "extend", "at_native", "transfer")
+# One output field of one channel: a part of everything that transfer can add to the native run.
+EVERYTHING = FieldShares(((0.2,), (0.1,)), (0.6,), (0.4,), (0.7, 0.3))
 
 
 def adapted_by(way, model, n=9):
+    if way == "transfer":
+        return transferred(model, n)
     return getattr(qn, way)(model, (n, n), "endpoint", **({"force": True} if way == "anchor" else {}))
+
+
+def transferred(model, n=9, *grids):
+    """With shares of everything on ``grids``, by default 15²; some of the nodes lie outside those of training."""
+    x = field(n, n, batch=4, placement="cell")
+    moved = qn.transfer(model, (n, n), "cell", data=(x, model(x).detach() + 0.1 * x[:, :1].square()))
+    moved.report.grids |= {(m, m): OnGrid((EVERYTHING,), (), 4) for m in grids or (15,)}
+    return moved
 
 
 def gap(a, b):
@@ -63,8 +76,9 @@ def test_a_model_that_asks_nothing_of_its_batch_has_one_module_for_all(layout, w
     }[layout]
     n = math.prod(native)
     example = torch.randn(3, 2, n) if layout == "first" else torch.randn(3, n, 2)
-    options = {"force": True} if way == "anchor" else {}
-    adapted = getattr(qn, way)(model, native, "endpoint", example=example, layout=layout, **options)
+    options = {"data": (example, model(example).detach())} if way == "transfer" else {"example": example}
+    options |= {"force": True} if way == "anchor" else {}
+    adapted = getattr(qn, way)(model, native, "endpoint", layout=layout, **options)
     plain = adapted.at(grid)
     n = math.prod(grid)
     for batch in (2, 5, 7, 35):  # 7 samples of one axis, 35 of both

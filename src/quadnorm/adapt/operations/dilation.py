@@ -79,7 +79,7 @@ def sampled_axis(nodes: Nodes, form: Form, size: int) -> SampledAxis | None:
 @lru_cache(maxsize=512)
 def _continued(axis: SampledAxis, before: int, after: int, mode: str, padded: tuple[bool, bool]) -> Any:
     """Two samples for each place from ``before`` samples before the axis to ``after`` behind it, the share of the
-    second, and what is left of both: index, other index, share, weight."""
+    second (None: nothing), and what is left of both (None: all): index, other index, share, weight."""
     r, n, m = axis.ratio, axis.n, axis.native
     at = np.arange(-before, n + after)
     u = axis.first + at / r
@@ -101,7 +101,8 @@ def _continued(axis: SampledAxis, before: int, after: int, mode: str, padded: tu
         last = axis.first + (n - 1) / r
         falls = np.where(left, (1 + u) / max(1 + axis.first, 1 / r), (m - u) / max(m - last, 1 / r)).clip(0, 1)
         weight = np.where((left & padded[0]) | (right & padded[1]), falls, 1.0)
-    return tuple(torch.from_numpy(np.ascontiguousarray(t)) for t in (index, other, share, weight))
+    parts = index, other, share if share.any() else None, weight if (weight != 1).any() else None
+    return tuple(None if t is None else torch.from_numpy(np.ascontiguousarray(t)) for t in parts)
 
 
 def widened(
@@ -113,10 +114,10 @@ def widened(
     index, other, share, weight = _continued(axis, *reach, mode, (pads[0] > 0, pads[1] > 0))
     along = [-1 if k == dim else 1 for k in range(x.ndim)]
     y = x.index_select(dim, index.to(x.device))
-    if bool(share.any()):
+    if share is not None:
         part = share.to(x.device, x.dtype).view(along)
         y = y + part * (x.index_select(dim, other.to(x.device)) - y)
-    if bool((weight != 1).any()):
+    if weight is not None:
         rest = weight.to(x.device, x.dtype).view(along)
         y = y * rest + (value * (1 - rest) if value else 0)
     return y

@@ -16,7 +16,18 @@ from quadnorm.cli.app import run
 COMMANDS = [
     *([], ["study"], ["study", "list"], ["study", "plan"], ["study", "run"], ["study", "show"]),
     *(["data"], ["data", "list"], ["data", "info"], ["data", "make"], ["data", "show"], ["data", "clean"]),
-    *(["train"], ["eval"], ["audit"], ["anchor"], ["report"], ["theory"], ["doctor"], ["bench"], ["bench", "all"]),
+    *(
+        ["train"],
+        ["eval"],
+        ["audit"],
+        ["adapt"],
+        ["anchor"],
+        ["report"],
+        ["theory"],
+        ["doctor"],
+        ["bench"],
+        ["bench", "all"],
+    ),
     *(["bench", name] for name in ("measures", "norms", "operators", "problems", "adapt", "studies")),
 ]
 
@@ -33,7 +44,9 @@ MISTAKES = [
     (["train", "operator.parms.norm=quad"], "unknown key"),
     (["train", "operator.params.norm=qaud", "problem.name=poisson"], "did you mean 'quad'"),
     (["eval", "no-such-run"], "no run folder or checkpoint"),
-    (["anchor", "no-such-run", "-r", "33", "-o", "x"], "no run folder or checkpoint"),
+    (["anchor", "no-such-run", "-r", "33", "-o", "x.safetensors"], "no run folder or checkpoint"),
+    (["adapt", "run", "-o", "adapted.pt"], "-o adapted.pt: a checkpoint is written; expected a name that ends in"),
+    (["adapt", "run", "--how", "transport", "-o", "a.safetensors"], "'transfer', 'anchor', 'extend', 'native'"),
     (["audit", "no-such.py:make", "-r", "9", "-r", "17"], "no file"),
     (["report", "no-such-folder"], "no records in"),
     (["theory", "mean"], "did you mean 'means'"),
@@ -279,7 +292,7 @@ def test_a_model_is_trained_evaluated_anchored_and_audited(tmp_path, monkeypatch
     capsys.readouterr()
     assert run(["eval", "anchored.safetensors", "--resolution", "9", "17"]) == 0
     assert run(["anchor", "anchored.safetensors", "-r", "9", "-o", "twice.safetensors"]) == 2
-    assert "anchored already" in capsys.readouterr().err
+    assert "adapted already, by anchor" in capsys.readouterr().err
     assert run(["audit", "run", "-r", "9", "-r", "17", "-r", "33"]) == 0
     assert "spectral" in capsys.readouterr().out
     assert run(["audit", "run", "-r", "9"]) == 2

@@ -131,17 +131,25 @@ def errors_of(where, capsys, *more):
     return {(r["way"], r["grid"]): r["relative_l2"] for r in rows}
 
 
-def test_an_anchored_file_is_evaluated_like_its_run(files, capsys):
-    """It holds the trained weights: all ways start from the trained model, and without --how it is anchored."""
+def test_an_adapted_file_is_evaluated_like_its_run(files, capsys):
+    """It holds the trained weights: all ways start from the trained model, and without --how it is as adapted."""
     assert run(["train", *files, "problem.params.placement=left", *SMALL, "-o", "run"]) == 0
-    assert run(["anchor", "run", "-r", "8", "-o", "a.safetensors", "--force"]) == 0, capsys.readouterr().err
     capsys.readouterr()
+    ways = {"transfer": "transferred", "anchor": "anchored", "extend": "extended", "native": "native"}
     expected = errors_of("run", capsys, "--how", "all")
     assert len(expected) == 10
-    assert errors_of("a.safetensors", capsys, "--how", "all") == expected
-    assert errors_of("a.safetensors", capsys) == {k: v for k, v in expected.items() if k[0] == "anchored"}
+    for how, way in ways.items():
+        assert run(["adapt", "run", "--how", how, "-o", "a.safetensors", "--force"]) == 0, capsys.readouterr().err
+        capsys.readouterr()
+        alone = {k: pytest.approx(v, rel=1e-5) for k, v in expected.items() if k[0] == way}
+        assert errors_of("a.safetensors", capsys) == alone
+    assert errors_of("a.safetensors", capsys, "--how", "all") == pytest.approx(expected, rel=1e-5)
     given = errors_of("a.safetensors", capsys, "--how", "as-trained")
     assert given == {k: v for k, v in expected.items() if k[0] == "as-trained"}
+    assert run(["anchor", "run", "-r", "8", "-o", "b.safetensors", "--force"]) == 0
+    capsys.readouterr()
+    alone = {k: pytest.approx(v, rel=1e-5) for k, v in expected.items() if k[0] == "anchored"}
+    assert errors_of("b.safetensors", capsys) == alone
 
 
 def test_a_model_that_cannot_be_used_in_a_way_says_which(files, capsys, monkeypatch):

@@ -152,3 +152,12 @@ def variance_of(x: Tensor) -> Tensor:
     f = f.transpose(0, 1).flatten(1)
     var = f.var(1, correction=0)
     return torch.where(var > 1e-12 * f.square().mean(1).clamp_min(1e-300), var, torch.inf)
+
+
+def is_piecewise_constant(x: Tensor) -> bool:
+    """Whether most neighbours in a field (B, C, *spatial) have the same value, and not all."""
+    pairs = equal = 0
+    for axis in range(2, x.ndim):
+        a, b = x.narrow(axis, 1, x.shape[axis] - 1), x.narrow(axis, 0, x.shape[axis] - 1)
+        pairs, equal = pairs + a.numel(), equal + int((a == b).sum())
+    return pairs > equal > 0.5 * pairs

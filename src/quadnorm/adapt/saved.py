@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from quadnorm.adapt.extending import extend
 from quadnorm.adapt.native import at_native
 from quadnorm.adapt.transferred import again
 
-_WAYS = {"anchor": anchor, "extend": extend, "at_native": at_native, "transfer": again}
+WAYS = {"anchor": anchor, "extend": extend, "at_native": at_native, "transfer": again}
 
 
 def load_adapted(path: str | Path, model: nn.Module, *, example: Any = None) -> Adapted:
@@ -40,18 +41,17 @@ def load_adapted(path: str | Path, model: nn.Module, *, example: Any = None) -> 
     """
     saved = _read(Path(path))
     _check_model(saved["state"], shapes_of(model), str(path))
+    adapted: Adapted = adapted_as(saved, model, example)
+    return adapted
+
+
+def adapted_as(saved: Mapping[str, Any], model: nn.Module, example: Any = None) -> Any:
+    """The model, adapted as :meth:`Adapted.saved` says."""
     if example is None and saved["example"] is not None:
         example = tuple(torch.randn(shape).to(getattr(torch, dtype)) for shape, dtype in saved["example"])
-    make: Any = _WAYS[saved["way"]]
-    adapted: Adapted = make(
-        model,
-        tuple(saved["resolution"]),
-        tuple(saved["placements"]),
-        layout=saved["layout"],
-        example=example,
-        **saved["options"],
-    )
-    return adapted
+    make: Any = WAYS[saved["way"]]
+    grid = (tuple(v) if isinstance(v, list) else v for v in (saved["resolution"], saved["placements"]))
+    return make(model, *grid, layout=saved["layout"], example=example, **saved["options"])
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -64,8 +64,8 @@ def _read(path: Path) -> dict[str, Any]:
     missing = {"way", "resolution", "placements", "layout", "options", "example", "state"} - saved.keys()
     if missing:
         raise ValueError(f"{path} has no {', '.join(sorted(missing))}; it was cut off, or edited")
-    if saved["way"] not in _WAYS:
-        raise ValueError(f"{path}: " + unknown("way to adapt a model", str(saved["way"]), _WAYS))
+    if saved["way"] not in WAYS:
+        raise ValueError(f"{path}: " + unknown("way to adapt a model", str(saved["way"]), WAYS))
     return saved
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, fx, nn
 from quadnorm.adapt.adapted import Adapted, trial
 from quadnorm.adapt.estimates import NEWS, Learned, NewGrid, Pairs, learn, shares_of
 from quadnorm.adapt.layouts import Dims, map_fields
-from quadnorm.adapt.levels import energy, outside_nodes, own_scale, variance_of
+from quadnorm.adapt.levels import energy, is_piecewise_constant, outside_nodes, own_scale, variance_of
 from quadnorm.adapt.native import AtNative
 from quadnorm.adapt.report import grid_text, size_text
 from quadnorm.adapt.shares import OnGrid, TransferReport, combined
@@ -78,7 +78,7 @@ class Transferred(AtNative):
 
     def _choose_restriction(self, inputs: Sequence[Tensor]) -> None:
         """Restrict piecewise constant inputs to values of their own, unless something else was asked for."""
-        if self._restrict_open and any(_piecewise_constant(x) for x in inputs):
+        if self._restrict_open and any(is_piecewise_constant(x) for x in inputs):
             self.restrict = "nearest"
         self._restrict_open = False
 
@@ -339,15 +339,6 @@ def again(
     transferred.report.notes = list(notes)
     transferred.report.grids = {tuple(shape): OnGrid.of(each) for shape, each in grids}
     return transferred
-
-
-def _piecewise_constant(x: Tensor) -> bool:
-    """Whether most neighbours in a field (B, C, *spatial) have the same value, and not all."""
-    pairs = equal = 0
-    for axis in range(2, x.ndim):
-        a, b = x.narrow(axis, 1, x.shape[axis] - 1), x.narrow(axis, 0, x.shape[axis] - 1)
-        pairs, equal = pairs + a.numel(), equal + int((a == b).sum())
-    return pairs > equal > 0.5 * pairs
 
 
 def fields_of(value: Any, grid: Shape, layout: str, outputs: bool = False) -> list[Tensor]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from quadnorm.training.config import TrainConfig
     from quadnorm.training.config.read import read_config, write_config
     from quadnorm.training.evaluation import Errors, Evaluation, evaluate, evaluate_model
-    from quadnorm.training.files.saved import load_model, save_anchored
+    from quadnorm.training.files.saved import load_model, save_adapted
     from quadnorm.training.interrupt import Interrupted
     from quadnorm.training.logs import read_metrics
     from quadnorm.training.loop import NonFiniteError
@@ -35,7 +35,7 @@ __all__ = [
     "read_config",
     "read_metrics",
     "relative_l2",
-    "save_anchored",
+    "save_adapted",
     "train",
     "write_config",
 ]
@@ -51,7 +51,7 @@ _FILES = {
     "model": ("Normalised",),
     "config.read": ("read_config", "write_config"),
     "run": ("Result", "train"),
-    "files.saved": ("load_model", "save_anchored"),
+    "files.saved": ("load_model", "save_adapted"),
 }
 _HOME = {name: f"quadnorm.training.{file}" for file, names in _FILES.items() for name in names}
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from quadnorm.operators import GalerkinTransformer, Transolver
-from quadnorm.training import TrainConfig, evaluate, load_model, save_anchored, train
+from quadnorm.training import TrainConfig, evaluate, load_model, save_adapted, train
 from quadnorm.training.data import problem_of, samples
 from quadnorm.training.evaluation import evaluate_model
 from quadnorm.training.losses import grid_weights, placement_weights, relative_l2, weights_of
@@ -153,7 +153,7 @@ def test_from_config_to_errors(tmp_path: Path, loss):
     with pytest.raises(ValueError, match="unknown sampling parameter 'modes'"):
         evaluate(tmp_path, [9], view={"modes": 3})
     with pytest.raises(ValueError, match="trained on meshes"):
-        save_anchored(tmp_path, tmp_path / "anchored.safetensors", 6)
+        save_adapted(tmp_path, tmp_path / "adapted.safetensors", "anchor", 6)
 
 
 def test_the_two_losses_train_different_weights(tmp_path: Path):

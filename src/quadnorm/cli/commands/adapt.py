@@ -1,10 +1,10 @@
-"""``quadnorm anchor`` and ``quadnorm audit``: existing models at other resolutions."""
+"""``quadnorm adapt`` (``anchor``) and ``quadnorm audit``: existing models at other resolutions."""
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -20,29 +20,59 @@ Grids = Annotated[
 
 CSV = ("name", "kind", "introduced", "cumulative", "order", "alone", "fixed", "cause", "remedy")
 
+How = Literal["transfer", "anchor", "extend", "native"]
+Checkpoint = Annotated[Path, typer.Argument(help="A run's folder or a .safetensors file of `quadnorm train`.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="The checkpoint to write (.safetensors).")]
+Trained = Annotated[
+    str | None,
+    typer.Option("--resolution", "-r", help="Samples per axis of the training grid; default: the run's own."),
+]
+Placed = Annotated[str | None, typer.Option(help="endpoint, cell, periodic, left or interior; default: the problem's.")]
+Which = Annotated[str, typer.Option(help="Which weights of the run: best or last.")]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Allow a grid that the model was not trained on, and for anchor a drift that grows."),
+]
+
+
+def adapt(
+    checkpoint: Checkpoint,
+    out: Out,
+    how: Annotated[
+        How,
+        typer.Option(
+            help="transfer: as well as it can be had, from the run's validation pairs; or one of the ways that it is "
+            "made of: anchor, extend, native."
+        ),
+    ] = "transfer",
+    resolution: Trained = None,
+    placement: Placed = None,
+    which: Which = "best",
+    force: Force = False,
+) -> None:
+    """Adapt a trained model to other grids and write a checkpoint that `quadnorm eval` can read."""
+    from quadnorm.training import save_adapted
+
+    adapted = save_adapted(checkpoint, out, how, grid(resolution) if resolution else None, placement, which, force)
+    names = ("report", "extend_report", "anchor_report")
+    say(
+        next(
+            (getattr(adapted, name) for name in names if getattr(adapted, name, None) is not None), adapted.extra_repr()
+        )
+    )
+    say(f"written to {out}; its errors at other grids: quadnorm eval {out} --resolution 65 129")
+
 
 def anchor(
-    checkpoint: Annotated[Path, typer.Argument(help="A run's folder or a .safetensors file of `quadnorm train`.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The checkpoint to write (.safetensors).")],
-    resolution: Annotated[
-        str | None,
-        typer.Option("--resolution", "-r", help="Samples per axis of the training grid; default: the run's own."),
-    ] = None,
-    placement: Annotated[
-        str | None, typer.Option(help="endpoint, cell, periodic, left or interior; default: the problem's.")
-    ] = None,
-    which: Annotated[str, typer.Option(help="Which weights of the run: best or last.")] = "best",
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Allow a grid that the model was not trained on, and a drift that grows."),
-    ] = False,
+    checkpoint: Checkpoint,
+    out: Out,
+    resolution: Trained = None,
+    placement: Placed = None,
+    which: Which = "best",
+    force: Force = False,
 ) -> None:
-    """Anchor a trained model to its training grid and write a checkpoint that `quadnorm eval` can read."""
-    from quadnorm.training import save_anchored
-
-    anchored = save_anchored(checkpoint, out, grid(resolution) if resolution else None, placement, which, force)
-    say(anchored.anchor_report)
-    say(f"written to {out}; its errors at other grids: quadnorm eval {out} --resolution 65 129")
+    """The same as `quadnorm adapt --how anchor`: every sum under the measure of the training grid."""
+    adapt(checkpoint, out, "anchor", resolution, placement, which, force)
 
 
 def audit(

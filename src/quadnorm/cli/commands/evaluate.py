@@ -30,6 +30,8 @@ NAMES = {
     "native": "run at the training grid",
 }
 
+FILES = {"transfer": "transferred", "anchor": "anchored", "extend": "extended", "at_native": "native"}
+
 
 def evaluate(
     checkpoint: Annotated[Path, typer.Argument(help="A run's folder or a .safetensors file.")],
@@ -44,7 +46,7 @@ def evaluate(
         str | None,
         typer.Option(
             help="Ways to use the model there: as-trained,transferred,anchored,extended,native or all; default: "
-            "as-trained,transferred, for a file of `quadnorm anchor` anchored."
+            "as-trained,transferred, for a file of `quadnorm adapt` the way that it is adapted."
         ),
     ] = None,
     sampling: Annotated[
@@ -126,15 +128,15 @@ def _errors(
     from quadnorm.problems.points import POINTS
     from quadnorm.training import evaluate, load_model
     from quadnorm.training.data import problem_of
-    from quadnorm.training.files.saved import is_anchored
+    from quadnorm.training.files.saved import adapted_way
 
-    anchored_file = is_anchored(checkpoint, which)
+    own = FILES.get(adapted_way(checkpoint, which) or "")
     model, config = load_model(checkpoint, which, as_trained=True)
     trained_at = native_grid(config)
     on_points = problem_of(config).placement == POINTS
     if ways is None:
         plain = space > 1 or on_points or options["how"] != "exact"
-        ways = ["anchored"] if anchored_file else ["as-trained"] if plain else ["as-trained", "transferred"]
+        ways = [own] if own else ["as-trained"] if plain else ["as-trained", "transferred"]
     if space > 1:
         if ways != ["as-trained"]:
             raise ValueError("parallel.space shares a field between processes for --how as-trained only")
@@ -142,15 +144,15 @@ def _errors(
             raise ValueError("parallel.space shares a field between processes; write it (-o) without")
         evaluation = evaluate(checkpoint, grids, which=which, space=space, as_trained=True, **options)
         return {"as-trained": list(evaluation.grids)}, trained_at
-    # A file of ``quadnorm anchor`` may be anchored to another grid than that of training.
-    anchored = load_model(checkpoint, which)[0] if anchored_file and "anchored" in ways else None
+    # A file of ``quadnorm adapt`` may be adapted to another grid than that of training.
+    ready = {own: load_model(checkpoint, which)[0]} if own in ways else {}
     clock = _Clock(_training_seconds(checkpoint, which), config, grids, ways)
     errors: dict[str, list[Errors]] = {}
     if grids is not None and trained_at not in grids and not on_points and options["how"] == "exact":
         with suppress(ValueError, OSError):  # files of the user's own may not have this grid
             errors = errors_by_way(model, config, [trained_at], ["as-trained"], **options)
             clock.measured(trained_at)
-    for way, row in errors_by_way(model, config, grids, ways, anchored, clock.step, fields, **options).items():
+    for way, row in errors_by_way(model, config, grids, ways, ready, clock.step, fields, **options).items():
         errors.setdefault(way, []).extend(row)
     return errors, trained_at
 

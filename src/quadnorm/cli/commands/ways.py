@@ -46,14 +46,14 @@ def errors_by_way(
     config: TrainConfig,
     grids: Sequence[Grid] | None,
     ways: Sequence[str],
-    anchored: nn.Module | None = None,
+    given: Mapping[Any, Callable[[Tensor], Tensor]] | None = None,
     on_progress: Callable[[str, Grid], None] | None = None,
     fields: dict[str, dict[Grid, Fields]] | None = None,
     **options: Any,
 ) -> dict[str, list[Errors]]:
     """Errors at each grid for each way; ``options`` go to :func:`~quadnorm.training.evaluate_model`.
 
-    ``anchored`` is the anchored model, if there is one already; ``on_progress`` is called after each way and grid;
+    ``given`` has the adapted models that there are already, by way; ``on_progress`` is called after each way and grid;
     ``fields`` is filled with input, truth and prediction by way and grid, if it is given.
     """
     view: Mapping[str, Any] = options.get("view") or {}
@@ -62,7 +62,7 @@ def errors_by_way(
         raise ValueError(f"{p.name} has its samples on meshes; there a model is evaluated as trained")
     wanted = grids or settled(config, p).test_resolutions
 
-    ready: dict[str, Callable[[Tensor], Tensor]] = {} if anchored is None else {"anchored": anchored}
+    ready = dict(given or {})
 
     def at(way: str, n: Grid) -> Errors:
         try:

@@ -15,16 +15,18 @@ from torch import Tensor, nn
 from quadnorm._files import DamagedError
 from quadnorm._foreign import parsing
 from quadnorm._load import names_file, source_hash
+from quadnorm._suggest import unknown
 from quadnorm.problems.points import POINTS
 from quadnorm.training.config import TrainConfig
 from quadnorm.training.config.read import checked
-from quadnorm.training.data import problem_of
+from quadnorm.training.data import problem_of, samples
 from quadnorm.training.files.checkpoint import read_checkpoint, tensors_hash, write_checkpoint
 from quadnorm.training.files.folder import BEST, LAST
 from quadnorm.training.loop import State
 from quadnorm.training.model import Normalised, Sizes, build_model, outline
 from quadnorm.training.versions import environment
 
+HOW = ("transfer", "anchor", "extend", "native")  # what a model is adapted by, the default first
 log = logging.getLogger("quadnorm")
 
 
@@ -157,25 +159,37 @@ def load_model(
 ) -> tuple[nn.Module, TrainConfig]:
     """A trained model with its normalisers, in evaluation mode, and the config it was trained with.
 
-    ``where`` is a run's folder or a checkpoint file; a file of :func:`save_anchored` gives an anchored model, or, with
-    ``as_trained``, the model that was anchored. Nothing in the file is executed; a run of a model of your own,
+    ``where`` is a run's folder or a checkpoint file; a file of :func:`save_adapted` gives an adapted model, or, with
+    ``as_trained``, the model that was adapted. Nothing in the file is executed; a run of a model of your own,
     FILE.py:NAME, runs that file of yours again.
     """
     saved = Saved(find_checkpoint(where, which))
     model: nn.Module = saved.model().eval()
-    anchored = saved.info.get("anchored")
-    if anchored is not None and not as_trained:
-        from quadnorm.adapt import anchor
+    how = _adapted(saved.info)
+    if how is not None and not as_trained:
+        from quadnorm.adapt.saved import adapted_as
 
-        with parsing(saved.path, "it cannot be anchored as it says", DamagedError):
-            # force: whether anchoring helps was checked, or overruled, when the file was written
-            model = anchor(model, anchored["resolution"], anchored["placement"], force=True)
+        with parsing(saved.path, "its model cannot be adapted as it says", DamagedError):
+            model = adapted_as(how, model)
     return model, saved.config
 
 
-def is_anchored(where: str | os.PathLike[str], which: str = "best") -> bool:
-    """Whether a checkpoint is a file of :func:`save_anchored`."""
-    return "anchored" in read_checkpoint(find_checkpoint(where, which))[1]
+def adapted_way(where: str | os.PathLike[str], which: str = "best") -> str | None:
+    """The way in which the model of a file of :func:`save_adapted` is adapted; None for other checkpoints."""
+    how = _adapted(read_checkpoint(find_checkpoint(where, which))[1])
+    return None if how is None else str(how["way"])
+
+
+def _adapted(info: Mapping[str, Any]) -> dict[str, Any] | None:
+    """How the model of a checkpoint is adapted, if it is; files of older versions say where it is anchored."""
+    old = info.get("anchored")
+    return info.get("adapted") if old is None else _anchored(old["resolution"], old["placement"])
+
+
+def _anchored(resolution: Any, placement: Any) -> dict[str, Any]:
+    """How a model is anchored; force: whether that helps was checked, or overruled, when the file was written."""
+    grid = {"resolution": resolution, "placements": placement}
+    return {"way": "anchor", **grid, "layout": None, "example": None, "options": {"force": True}}
 
 
 def _only_grid(saved: Saved) -> int | tuple[int, ...]:
@@ -183,34 +197,49 @@ def _only_grid(saved: Saved) -> int | tuple[int, ...]:
     first, *others = saved.config.resolutions.train
     if others:
         grids = ", ".join(map(str, (first, *others)))
-        raise ValueError(f"{saved.path} was trained at {grids}; say which of them to anchor it to, resolution= (-r)")
+        raise ValueError(f"{saved.path} was trained at {grids}; say which of them to adapt it to, resolution= (-r)")
     return first
 
 
-def save_anchored(
+def save_adapted(
     where: str | os.PathLike[str],
     out: str | os.PathLike[str],
+    how: str = "transfer",
     resolution: int | tuple[int, ...] | None = None,
     placement: str | Sequence[str] | None = None,
     which: str = "best",
     force: bool = False,
 ) -> nn.Module:
-    """Write a trained model as a checkpoint that is loaded anchored to its training grid; returns the anchored model.
+    """Write a trained model as a checkpoint that is loaded adapted to other grids; returns the adapted model.
 
-    The weights stay the same; the file also stores the grid to anchor to: ``resolution``, by default the one grid that
-    the model was trained on. ``placement``: default that of the problem. A grid that the model was not trained on is
-    refused unless ``force``: the outputs on the training grid would change; and so is a model whose drift on a smooth
-    input grows.
+    The weights stay the same; the file also says how they are used on other grids.
+
+    Args:
+        where: a run's folder or a checkpoint.
+        out: the file to write, ``*.safetensors``.
+        how: ``transfer`` (with the run's validation pairs), ``anchor``, ``extend`` or ``native``.
+        resolution: the training grid; by default the one grid that the model was trained on.
+        placement: where its samples lie; default that of the problem.
+        which: the weights, best or last.
+        force: allow a grid that the model was not trained on, and an anchored model whose drift on a smooth input
+            grows.
     """
-    from quadnorm.adapt import anchor
+    from quadnorm.adapt import anchor, at_native, extend, transfer
+    from quadnorm.adapt.adapted import Adapted
+    from quadnorm.adapt.levels import is_piecewise_constant
 
+    if how not in HOW:
+        raise ValueError(unknown("way to adapt a model", how, HOW))
+    if Path(out).suffix != ".safetensors":
+        raise ValueError(f"-o {out}: a checkpoint is written; expected a name that ends in .safetensors")
     saved = Saved(find_checkpoint(where, which))
-    if "anchored" in saved.info:
-        raise ValueError(f"{saved.path} is anchored already, at {saved.info['anchored'].get('resolution')}")
+    before = _adapted(saved.info)
+    if before is not None:
+        raise ValueError(f"{saved.path} is adapted already, by {before['way']} at {before['resolution']}")
     placement = placement or saved.sizes.placement
     if placement == POINTS:
         raise ValueError(
-            f"{saved.path} was trained on meshes, and a model is anchored to a grid; on meshes train with control "
+            f"{saved.path} was trained on meshes, and a model is adapted to a grid; on meshes train with control "
             f"volumes instead (operator.params.norm=quad operator.params.measure=trapezoid)"
         )
     p = problem_of(saved.config)
@@ -219,10 +248,19 @@ def save_anchored(
     if not force and p.shape(resolution) not in [p.shape(grid) for grid in saved.config.resolutions.train]:
         trained = ", ".join(map(str, saved.config.resolutions.train))
         raise ValueError(
-            f"{saved.path} was trained at {trained}, not at {resolution}; anchor it to its training grid, or "
+            f"{saved.path} was trained at {trained}, not at {resolution}; adapt it to its training grid, or "
             "pass force=True (--force)"
         )
-    anchored = anchor(saved.model().eval(), resolution, placement, force=force)
+    model, shape = saved.model().eval(), p.shape(resolution)
+    if how == "anchor":
+        adapted = anchor(model, shape, placement, force=force)
+    else:
+        x, y = samples(saved.config, "val", [resolution])[resolution]
+        options: Any = {"restrict": "nearest" if is_piecewise_constant(x) else "cubic"}
+        options |= {"data": (x, y)} if how == "transfer" else {}
+        ways: Any = {"transfer": transfer, "extend": extend, "native": at_native}
+        adapted = ways[how](model, shape, placement, **options)
     tensors = {k: v for k, v in saved.tensors.items() if k.startswith("model.")}
-    write_checkpoint(Path(out), tensors, {**saved.info, "anchored": {"resolution": resolution, "placement": placement}})
-    return anchored
+    how_it_is = adapted.saved() if isinstance(adapted, Adapted) else _anchored(shape, placement)
+    write_checkpoint(Path(out), tensors, {**saved.info, "adapted": how_it_is})
+    return adapted

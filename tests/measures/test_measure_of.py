@@ -352,3 +352,13 @@ def test_what_it_integrates_is_right():
 def test_refusals(data, kind, words):
     with pytest.raises(kind, match=words):
         qn.measure_of(data)
+
+
+def test_a_strip_across_greenwich_is_no_circle():
+    """As iris's atlantic_profiles.nc stores it: 0.5, 325.5, …, 355.5 are 35 degrees, with half a cell at both ends."""
+    lon = np.array([0.5, *np.arange(325.5, 360, 5)])
+    data = xr.DataArray(np.zeros((3, 8)), {"lat": [-5.0, 0, 5], "lon": lon}, ("lat", "lon"))
+    measure = qn.measure_of(data)
+    w = measure.weights((3, 8)).sum(0).numpy()
+    np.testing.assert_allclose(w, np.array([1, 1, 2, 2, 2, 2, 2, 2]) / 14)
+    np.testing.assert_allclose(measure.total, np.radians(35) * 2 * np.sin(np.radians(5)))

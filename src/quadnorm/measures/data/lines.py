@@ -88,9 +88,12 @@ def line_axis(
         raise ValueError(f"{label}: {len(x)} coordinates from {x[0]:g} to {x[-1]:g} are no Gaussian latitudes")
     if placement is None and kind == LONGITUDE and domain is None:
         span, h = float(x[-1] - x[0]), float(np.diff(x).max())
-        if span > 360 + 0.1 * h:
+        usual = float(np.median(np.diff(x)))
+        if h > 180 and x.size > 2 and span < 360 - 0.5 * usual:
+            return _across(x, label)
+        if span > 360 + 0.1 * usual:
             raise ValueError(f"{label}: goes around more than once, {x[0]:g} to {x[-1]:g}; drop the repeated columns")
-        if abs(span - 360) <= 0.1 * h:
+        if abs(span - 360) <= 0.1 * usual:
             return _between(x, (float(x[0]), float(x[-1])), kind, "longitudes, the first repeated at the end")
         if whole_circle(x) or 360 - span <= 1.5 * h:
             return _around(x)
@@ -174,6 +177,16 @@ def _around(x: np.ndarray) -> CellAxis:
     even = np.ptp(gaps) <= 2 * _SLACK * gaps.mean()
     w = np.ones(len(x)) if even else (gaps + np.roll(gaps, 1)) / 2
     return _axis(x, w, (float(x[0]), float(x[0]) + 360), LONGITUDE, "longitudes around the circle")
+
+
+def _across(x: np.ndarray, label: str) -> CellAxis:
+    """Longitudes of a strip across the meridian where they begin, as 0.5, 325.5, …, 355.5: the gap is not part of it."""
+    last = int(np.diff(x).argmax())
+    order = np.roll(np.arange(len(x)), -last - 1)
+    a = line_axis(np.where(np.arange(len(x)) <= last, x + 360, x)[order], None, LONGITUDE, label)
+    shares = np.empty(len(x))
+    shares[order] = a.shares
+    return CellAxis(tuple(x.tolist()), tuple(shares.tolist()), a.lo, a.hi, a.words, a.part)
 
 
 def _axis(x: np.ndarray, w: np.ndarray, ends: Domain, kind: str, words: str) -> CellAxis:

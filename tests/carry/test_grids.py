@@ -72,6 +72,14 @@ def test_linear_wraps_around_on_periodic_axes():
     assert y.tolist() == [0, 1, 2, 3, 4, 3, 2, 1]
 
 
+@pytest.mark.parametrize("method", ["cubic", "linear", "nearest"])
+def test_a_node_beyond_the_last_is_no_node_of_the_old_grid(method):
+    """0, ¼, ½, ¾ do not hold 1, which is the next of their steps."""
+    y = carry(torch.arange(4.0), (5,), "endpoint", method, source="left")
+    assert y[:4].tolist() == [0, 1, 2, 3]
+    assert y[4] == pytest.approx(3 if method == "nearest" else 4)
+
+
 def test_nearest_keeps_the_fields_values():
     x = torch.tensor([3.0, 12.0, 3.0, 12.0, 12.0])
     assert set(carry(x, (14,), method="nearest").tolist()) == {3.0, 12.0}

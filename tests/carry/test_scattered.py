@@ -89,9 +89,20 @@ def test_a_model_that_can_be_asked_is_asked():
         at_native(model, 17, queries="queries")
 
 
+@pytest.mark.parametrize(("d", "few"), [(1, 1), (2, 2), (3, 3)])
+def test_too_few_points_for_a_cell_give_the_nearest(d, few):
+    source = torch.eye(few, d, dtype=torch.float64)
+    index, weight = linear_map(source, source + 0.1)
+    assert index[:, 0].tolist() == list(range(few))
+    assert torch.equal(weight, torch.eye(1, d + 1, dtype=torch.float64).expand(few, -1))
+
+
 def test_errors():
     with pytest.raises(ValueError, match="shape"):
         linear_map(torch.zeros(3), torch.zeros(3, 2))
+    for shape in ((0, 2), (3, 4)):
+        with pytest.raises(ValueError, match=r"source points must have shape \(N, d\)"):
+            linear_map(torch.zeros(shape), torch.zeros(3, 2))
     with pytest.raises(ValueError, match="dimensions"):
         linear_map(torch.zeros(3, 1), torch.zeros(3, 2))
     with pytest.raises(ValueError, match="NaN"):

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quadnorm import Anchored, Grid
+from quadnorm.measures.padded import PaddedAxis
 
 
 def endpoint(n: int, n0: int) -> np.ndarray:
@@ -56,6 +57,15 @@ def test_padding_beside_a_single_sample_has_no_length():
     with pytest.raises(ValueError, match="no spacing, so 2 padded samples"):
         Anchored.padded((1,), ("endpoint",), ((1, 1),))
     assert torch.equal(Anchored.padded((1,), ("endpoint",), ((0, 0),)).weights(1), torch.ones(1).double())
+    with pytest.raises(ValueError, match="longer"):  # of the axes
+        Anchored.padded((3,), ("endpoint",), ((0, 2), (0, 2)))
+
+
+def test_of_two_grids_as_near_a_padded_size_the_one_in_proportion():
+    """2 samples and 1 padded: grids of 2 and 3 have 3 and 5 with their padding; 4 is as near to both, and 2·4/3 is 3."""
+    axis = PaddedAxis("endpoint", 2, 0, 1)
+    assert [n + sum(axis.padding(n)) for n in (2, 3)] == [3, 5]
+    assert axis.samples(4) == 3
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quadnorm import Grid
+from quadnorm.measures.base import whole_numbers
 
 
 def test_coordinates_follow_the_papers_formula():
@@ -32,6 +33,12 @@ def test_end_cells_extend_to_the_bounds():
         np.testing.assert_allclose(grid.weights(n), 1 / n, rtol=1e-14)
         assert grid.total == 1
     assert Grid.from_coordinates([0.3], bounds=((0, 2),)).weights(1).tolist() == [1]
+    Grid.from_coordinates([-1 - 1e-13, 0, 1 + 1e-13], bounds=((-1, 1),))  # rounding is no reason to refuse
+
+
+def test_what_is_a_list_of_whole_numbers():
+    assert whole_numbers((3, np.int64(4), torch.tensor(5))) == [3, 4, 5]
+    assert [whole_numbers(other) for other in (b"12", "12", 3, [3, 4.0], np.ones((1, 2), int))] == [None] * 5
 
 
 def test_periodic_coordinates_wrap():

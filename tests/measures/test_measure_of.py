@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import quadnorm as qn
+from quadnorm.measures.data.placements import LONGITUDE, likely, on_earth, readings
 from tests.measures.geometry.spheres import healpix, icosahedron, reduced_gaussian, spherical_excess
 
 xr = pytest.importorskip("xarray")
@@ -93,6 +94,26 @@ def test_latitude_bounds_beat_halfway():
     for w, total in (weights(ds), weights(ds["t"], ds)):
         np.testing.assert_allclose(w.sum(1), bands(edges))
         np.testing.assert_allclose(total, 4 * np.pi)
+
+
+def test_coordinates_are_known_by_their_names_on_any_dimension():
+    edges = np.linspace(-90, 90, 7)
+    coords = {"lat": ("j", (edges[1:] + edges[:-1]) / 2), "lon": ("i", np.arange(8) * 45.0)}
+    w, total = weights(xr.DataArray(np.zeros((6, 8)), coords, ("j", "i")))
+    np.testing.assert_allclose(w.sum(1), bands(edges))
+    np.testing.assert_allclose(total, 4 * np.pi)
+
+
+@pytest.mark.parametrize("first", [0.0, 22.5, 1.3])
+def test_a_whole_circle_is_periodic_wherever_it_begins(first):
+    x = first + np.arange(8) * 45.0
+    assert on_earth(LONGITUDE, x, readings(x), likely(x)).keys() == {"periodic"}
+
+
+def test_a_single_cell_around_the_circle_has_all_of_it():
+    data = array(["lat", "lon"], {"lat": [-60.0, 0.0, 60.0], "lon": ("lon", [10.0], {"bounds": "edges"})})
+    ds = xr.Dataset({"t": data, "edges": (("lon", "side"), [[0.0, 360.0]])})
+    np.testing.assert_allclose(weights(ds)[1], 4 * np.pi)
 
 
 @pytest.mark.parametrize("digits", [12, 3])
@@ -302,6 +323,8 @@ def test_healpix_has_equal_areas():
     w, total = weights(data)
     np.testing.assert_allclose(w, 1 / n)
     np.testing.assert_allclose(total, 4 * np.pi)
+    part = data[:, : n // 3].assign_coords(crs=((), 0, {"grid_mapping_name": "healpix", "refinement_level": 2}))
+    np.testing.assert_allclose(weights(part)[1], 4 * np.pi / 3)  # 2² pixels along a side, too
 
 
 def test_rotated_poles_are_a_sphere_of_their_own():

@@ -62,7 +62,7 @@ def test_padding_beside_a_single_sample_has_no_length():
 
 
 def test_of_two_grids_as_near_a_padded_size_the_one_in_proportion():
-    """2 samples and 1 padded: grids of 2 and 3 have 3 and 5 with their padding; 4 is as near to both, and 2·4/3 is 3."""
+    """2 samples and 1 padded: grids of 2 and 3 have 3 and 5 with their padding; 4 is between, and 2·4/3 is nearly 3."""
     axis = PaddedAxis("endpoint", 2, 0, 1)
     assert [n + sum(axis.padding(n)) for n in (2, 3)] == [3, 5]
     assert axis.samples(4) == 3

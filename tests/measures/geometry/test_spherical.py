@@ -52,9 +52,9 @@ def test_points_in_one_half_have_cells_around_the_back(seed):
 @pytest.mark.parametrize("height", [0.0, 0.6])
 def test_points_on_one_circle_leave_a_half_empty(height):
     around = 2 * np.pi * np.arange(8) / 8
-    x = np.stack([np.cos(around), np.sin(around), np.full(8, 0.0)], 1) * np.sqrt(1 - height**2)
-    assert in_half_sphere(x + [0, 0, height])
-    assert not in_half_sphere(np.concatenate([x, [[0, 0, 1], [0, 0, -1]]]))
+    circle = np.stack([np.cos(around), np.sin(around), np.full(8, height)], 1)
+    assert in_half_sphere(unit(circle))
+    assert not in_half_sphere(unit(np.concatenate([circle, [[0, 0, 1], [0, 0, -1]]])))
 
 
 def test_healpix_pixels_have_nearly_equal_cells():

@@ -76,6 +76,14 @@ def test_audit_takes_a_list_and_prints_records(trained, capsys):
     assert audit["resolutions"] == ["9×9", "17×17"] or audit["resolutions"] == ["9", "17"]
     assert run(["audit", trained, "-r", "9", "17", "--samples", "2", "--csv"]) == 0
     assert len(rows(capsys.readouterr().out)) == len(audit["modules"])
+    assert audit["number"]["degradation"] > 0
+
+
+def test_audit_writes_a_badge(trained, tmp_path, capsys):
+    file = tmp_path / "badge.svg"
+    assert run(["audit", trained, "-r", "9", "17", "--samples", "2", "-o", str(file)]) == 0, capsys.readouterr().err
+    assert file.read_text(encoding="utf-8").startswith("<svg ")
+    assert "error per doubling" in file.read_text(encoding="utf-8")
 
 
 def test_audit_from_a_fine_grid_to_coarser_ones(trained, capsys):

@@ -1,10 +1,15 @@
 """An audit as text, a frame, a figure and a page."""
 
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
 import torch
 from torch import nn
 
 import quadnorm as qn
 from quadnorm.adapt import audit
+from quadnorm.testing import grid_drift
 from tests.adapt.auditing.networks import network
 from tests.adapt.fields import smooth
 
@@ -44,3 +49,53 @@ def test_an_audit_names_the_placement():
         return (torch.sin(3 * r)[:, None] * r.exp())[None, None]
 
     assert "(model, 8, placement='cell', data=(x, y))" in str(qn.audit(model, cells, [8, 24], placement="cell"))
+
+
+class Counts(nn.Module):
+    """1 + 1/n everywhere."""
+
+    def forward(self, x):
+        return torch.ones_like(x) + 1 / x.shape[-1]
+
+
+def test_the_number_is_the_drift_of_a_doubling():
+    """From 9 to 17 nodes 1 + 1/n moves by 1/9 − 1/17, and so says the helper for tests; farther grids do not count."""
+    number = audit(Counts(), smooth, [9, 65, 17, 33], placement="endpoint").number
+    assert number.drift == pytest.approx((1 / 9 - 1 / 17) / (10 / 9), rel=1e-9)
+    assert (number.grids, number.degradation) == (("9", "17"), None)
+    probe = grid_drift(Counts(), (9, 9), "endpoint", example=torch.zeros(1, 1, 9, 9))
+    assert probe == pytest.approx(number.drift, rel=1e-5)
+    coarser = audit(Counts(), smooth, [33, 9, 17], placement="endpoint").number
+    assert coarser.grids == ("33", "17")
+    assert coarser.drift == pytest.approx((1 / 17 - 1 / 33) / (34 / 33), rel=1e-9)
+
+
+def test_with_targets_the_number_is_a_factor_per_doubling():
+    """Errors 1/8 at spacing 1/8 and 4/8 at 1/128, four doublings: a factor of √2 each."""
+
+    class Errs(nn.Module):
+        def forward(self, x):
+            return x * (1 + (1 / 8 if x.shape[-1] == 9 else 4 / 8))
+
+    number = audit(Errs(), lambda n: (smooth(n), smooth(n)), [9, 129], placement="endpoint", interventions=False).number
+    assert number.degradation == pytest.approx(2**0.5, rel=1e-9)
+    assert "multiplied by 1.41 per doubling" in str(number)
+
+
+def test_the_badge_shows_the_number(tmp_path):
+    result = audit(Counts(), smooth, [9, 17], placement="endpoint")
+    svg = ET.fromstring(result.badge(tmp_path / "badge.svg"))
+    texts = [t.text for t in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts == ["grid drift", "4.7 %"]
+    assert ET.fromstring((tmp_path / "badge.svg").read_text(encoding="utf-8")).get("height") == "20"
+    colours = [audit(m, smooth, [9, 17], placement="endpoint").badge().count("#2e7d32") for m in (Counts(), nn.Tanh())]
+    assert colours == [0, 1]  # green is for a drift of 1 % at most
+
+
+def test_the_audit_as_json_is_complete():
+    result = audit(network(nn.GroupNorm(1, 4)), lambda n: (smooth(n), smooth(n)), [9, 17], placement="endpoint")
+    plain = json.loads(json.dumps(result.to_dict()))
+    assert plain["number"]["drift"] == result.totals["as trained"][1]
+    assert plain["number"]["degradation"] == result.errors["as trained"][1] / result.errors["as trained"][0]
+    assert [m["name"] for m in plain["modules"]] == ["(model)", "0", "1", "2"]
+    assert plain["recommendation"] == result.recommendation

@@ -22,9 +22,9 @@ body{font:16px/1.5 system-ui,sans-serif;max-width:75rem;margin:0 auto;padding:1r
 .scroll{overflow-x:auto;margin:1rem 0}
 table{border-collapse:collapse;font-size:.9em;font-variant-numeric:tabular-nums}
 td,th{padding:.25rem .7rem .25rem 0;text-align:left;vertical-align:top;white-space:nowrap}
-td:nth-last-child(-n+2){white-space:normal}
+th{white-space:normal}td:nth-child(n+8){white-space:normal;min-width:16rem}
 tr+tr,tbody tr{border-top:1px solid #8884}
-p.legend,li{font-size:.9em}
+.legend,li{font-size:.9em}
 img{max-width:100%;background:#fff;border-radius:.3rem}
 @media(prefers-color-scheme:dark){body{color:#e4e8ee;background:#14181f}}
 """
@@ -43,7 +43,7 @@ def tables(audit: Audit) -> str:
         parts.append(html_table(["error against the targets", *audit.resolutions], audit.error_rows()))
     leaks = [r.cells() for r in audit.leaks]
     body = "".join(f"<div class='scroll'>{part}</div>" for part in [*parts, *([html_table(HEAD, leaks)] * bool(leaks))])
-    legend = "".join(f"<p class='legend'>{escape(line.strip())}</p>" for line in audit.legend)
+    legend = f"<p class='legend'>{'<br>'.join(map(escape, audit.legend))}</p>"
     remarks = "".join(f"<li>{escape(line)}</li>" for line in audit.remarks)
     return f"<div class='advice'>{advice}</div>{body}{legend}<ul>{remarks}</ul>"
 
@@ -79,7 +79,7 @@ def figure(audit: Audit) -> Any:
         axes.legend()
     left.set(ylabel=f"% away from {audit.resolutions[0]}", title="discrepancy of the output")
     leaks = audit.leaks[:12][::-1]
-    right.barh([r.label for r in leaks], [100 * (r.introduced or 0) for r in leaks])
+    right.barh([f"{r.label} {r.kind}" for r in leaks], [100 * (r.introduced or 0) for r in leaks])
     there = audit.resolutions[audit.compared]
     right.set(xlabel=f"% introduced between {audit.resolutions[0]} and {there}", title="by module")
     return fig
@@ -94,7 +94,7 @@ def badge(number: GridNumber) -> str:
         label, value, size = "error per doubling", f"×{number.degradation:.2f}", number.degradation
         limits = (1.05, 1.25)
     colour = _COLOURS[sum(size > limit for limit in limits)]
-    left, right = (round(6.6 * len(text)) + 12 for text in (label, value))
+    left, right = (round(6 * len(text)) + 12 for text in (label, value))
 
     def text(words: str, middle: float, length: int) -> str:
         return f'<text x="{middle:g}" y="14" textLength="{length}">{escape(words)}</text>'

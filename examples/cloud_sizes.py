@@ -146,7 +146,7 @@ def measure(model: nn.Module, sizes: tuple[int, ...] = SIZES) -> list[dict[str, 
     x, pos, _ = batch(range(1), COUNT)
     extended = qn.extend(model, COUNT, layout="points", example=(x, pos))
     anchored = qn.anchor(model, COUNT, layout="points", example=(x, pos))
-    runs = {"extended": extended, "as it is": model, "anchored": anchored}
+    runs = {"extended": extended, "as trained": model, "anchored": anchored}
     rows: dict[int, dict[str, Any]] = {n: {"points": n} for n in sizes}
     for way, run in runs.items():
         for n in sizes:

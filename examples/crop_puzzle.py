@@ -71,7 +71,7 @@ def train(case: Case, seed: int, w: Tensor, updates: int, batch: int = 6) -> Net
 def measure(model: Net, tests: dict[int, Tensor], steps: int) -> Errors:
     """As the model is and extended, in %: errors and drifts from 64² on every grid, at the last step and on average."""
     native = tests[TRAIN]
-    ways = {"as it is": model, "extended": qn.extend(model, (TRAIN, TRAIN), "periodic", example=native[:, :1])}
+    ways = {"as trained": model, "extended": qn.extend(model, (TRAIN, TRAIN), "periodic", example=native[:, :1])}
     values: Errors = {}
     for way, run in ways.items():
         kept: list[Tensor] = []
@@ -91,7 +91,7 @@ def measure(model: Net, tests: dict[int, Tensor], steps: int) -> Errors:
     pairs = native[:, :-1].flatten(0, 1)[:, None]
     seen = model(pairs)
     model.blind = True
-    values["as it is"]["use"] = [100 * float(error(model(pairs), seen))]
+    values["as trained"]["use"] = [100 * float(error(model(pairs), seen))]
     model.blind = False
     return values
 

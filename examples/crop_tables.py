@@ -40,7 +40,7 @@ def draw(results: Runs, grids: Sequence[int], steps: int, file: Path) -> None:
     for axes, (what, title) in zip(panels, titles.items(), strict=True):
         first = KINDS[what]
         for k, (name, runs) in enumerate(results.items()):
-            for way, line, face in (("as it is", "-", f"C{k}"), ("extended", ":", "white")):
+            for way, line, face in (("as trained", "-", f"C{k}"), ("extended", ":", "white")):
                 columns = list(zip(*(run[way][f"{what}, last"][first:] for run in runs), strict=True))
                 middle = [mean(c) for c in columns]
                 below = [m - min(c) for m, c in zip(middle, columns, strict=True)]
@@ -53,6 +53,6 @@ def draw(results: Runs, grids: Sequence[int], steps: int, file: Path) -> None:
         axes.set_xticks(grids[first:], [f"{n}²" for n in grids[first:]])
         axes.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
     handles, names = panels[0].get_legend_handles_labels()
-    title = "solid: as it is; dotted, open: extended"
+    title = "solid: as trained; dotted, open: extended"
     figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False, title=title)
     figure.savefig(file)

@@ -1,4 +1,4 @@
-"""Where running at the training grid and upsampling is as good as anchoring, and where it is not.
+"""Where running at the training grid is as good as anchoring, and where it is not.
 
 Five small problems with known answers, four on [0, 1] and one on scattered points of the unit square. A small model is
 trained on each at 33 samples (400 points) and tested on another grid in four ways: mean relative L² errors, %, over
@@ -116,7 +116,7 @@ def unseen(make: Callable[..., Fields], place: int | Tensor, fine: bool = False)
 
 
 def on_grids(make: Callable[..., Fields], n: int, fine: bool, count: int, seed: int = 0) -> list[float]:
-    """Errors at 33 samples, then at n as trained, anchored, native upsampled, and extended."""
+    """Errors at 33 samples, then at n as trained, anchored, run at the training grid, and extended."""
     model = trained(make, count, seed)
     ways = [model, qn.anchor(model, N0), qn.at_native(model, N0), qn.extend(model, N0)]
     (x0, y0), (x, y) = unseen(make, n, fine)
@@ -178,14 +178,15 @@ CASES: dict[str, Callable[[int, int], list[float]]] = {
 
 def main(count: int = 600, seeds: int = 3) -> dict[str, list[float]]:
     """Print one line per case: means over the seeds, and in parentheses the range that they span."""
-    print(f"{'':42s} training grid        as trained         anchored  native, upsampled         extended")
+    heads = ("error there", "as trained", "anchored", "run at the training grid", "extended")
+    print(f"{'':42s} " + " ".join(f"{h:>24s}" for h in heads))
     results = {}
     for name, run in CASES.items():
         values = torch.tensor([run(count, seed) for seed in range(seeds)])
         results[name] = values.mean(0).tolist()
         spans = zip(results[name], values.amin(0).tolist(), values.amax(0).tolist(), strict=True)
         cells = ["" if math.isnan(v) else f"{v:.2f} ({low:.2f}–{high:.2f})" for v, low, high in spans]
-        print(f"{name:42s} " + " ".join(f"{c:>18s}" for c in cells), flush=True)
+        print(f"{name:42s} " + " ".join(f"{c:>24s}" for c in cells), flush=True)
     return results
 
 

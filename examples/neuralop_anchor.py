@@ -65,7 +65,7 @@ def main(folder: Path, steps: int = 300) -> None:
         "as trained": model,
         "anchored": fixed,
         "extended": extend(model, TRAIN),
-        "run at 33², upsampled": at_native(model, TRAIN),
+        "run at the training grid": at_native(model, TRAIN),
     }
     print("\nmean relative error at", ", ".join(f"{n}²" for n in [TRAIN, *FINER]))
     for name, way in ways.items():

@@ -88,7 +88,7 @@ def main(count: int = 100, epochs: int = 20, tests: int = 15) -> dict[str, list[
         "as trained": model,
         "anchored": qn.anchor(model, TRAIN),
         "extended": qn.extend(model, TRAIN),
-        "native, upsampled": qn.at_native(model, TRAIN),
+        "run at the training grid": qn.at_native(model, TRAIN),
     }
     print(f"{'':20s}" + "".join(f"{n:>7d}²" for n in (TRAIN, FINE)))
     results: dict[str, list[float]] = {way: [] for way in ways}

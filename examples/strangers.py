@@ -19,7 +19,7 @@ import quadnorm as qn
 
 WIDTH = 12
 NATIVE = 33
-WAYS = ("as it is", "anchored", "extended", "run at 33²")
+WAYS = ("as trained", "anchored", "extended", "run at the training grid")
 
 
 def smooth(n: int, periodic: bool = False) -> Tensor:
@@ -39,9 +39,9 @@ def ways(model: nn.Module, native: int = NATIVE, placement: str = "endpoint") ->
     makers = {
         "anchored": lambda: qn.anchor(model, grid, placement, example=example),
         "extended": lambda: qn.extend(model, grid, placement, example=example),
-        "run at 33²": lambda: qn.at_native(model, grid, placement),
+        "run at the training grid": lambda: qn.at_native(model, grid, placement),
     }
-    usable: dict[str, Any] = {"as it is": model}
+    usable: dict[str, Any] = {"as trained": model}
     refused = {}
     for way, make in makers.items():
         try:

@@ -90,20 +90,20 @@ def drift(name: str) -> Values:
         start = time.perf_counter()
         qn.extend(model, (n, n), placement, example=x)
         values["seconds"] = time.perf_counter() - start
-        if "as it is" in values and "extended" in values:
+        if "as trained" in values and "extended" in values:
             values["ratio"] = seconds(lambda: extended(wide)) / seconds(lambda: model(wide))
     return values
 
 
 def drift_table(results: Values) -> str:
     """Markdown, one row per model that was found."""
-    lines = ["| model | as it is | anchored | extended | how | adapted in | time of a call |", "|---|" + "---|" * 6]
+    lines = ["| model | as trained | anchored | extended | how | adapted in | time of a call |", "|---|" + "---|" * 6]
     for name in BUILDERS:
         values = results.get(name, {"missing": ""})
         if "missing" in values:
             continue
         cells = [f"{values[w]:.1e}" if w in values else "refused" for w in WAYS[:3]]
-        if "as it is" not in values:
+        if "as trained" not in values:
             cells[0] = "does not run"
         cells += [values.get("how", ""), f"{values['seconds']:.1f} s" if "seconds" in values else ""]
         cells.append(f"{values['ratio']:.1f}" if "ratio" in values else "")
@@ -115,11 +115,11 @@ def summary(results: Values) -> str:
     """How many models were found, served, and made worse."""
     found = {name: results[name] for name in BUILDERS if "missing" not in results.get(name, {"missing": ""})}
     served = [name for name, v in found.items() if v.get("extended", 1.0) < 1e-3]
-    runs = [v for v in found.values() if "as it is" in v and "extended" in v]
-    worse = [v for v in runs if v["extended"] > max(v["as it is"], 1e-5)]
+    runs = [v for v in found.values() if "as trained" in v and "extended" in v]
+    worse = [v for v in runs if v["extended"] > max(v["as trained"], 1e-5)]
     return (
         f"{len(found)} models; {len(served)} of them are extended and keep their output at the training nodes, "
-        f"{len(found) - len(served)} are refused; extended, {len(worse)} drift more than as they are."
+        f"{len(found) - len(served)} are refused; extended, {len(worse)} drift more than as trained."
     )
 
 
@@ -167,7 +167,7 @@ def relative_error(y: Tensor, truth: Tensor) -> Tensor:
 
 
 def trained(name: str) -> Values:
-    """Error in % at the training grid, then on a grid twice as fine: as it is, transferred, run and upsampled."""
+    """Error in % at the training grid, then on a grid twice as fine: as trained, transferred, run there."""
     n, fine, placement = grid_of(name)
     x, y, x0, y0, x1, y1 = data(placement, n, fine)
     torch.manual_seed(0)
@@ -188,10 +188,10 @@ def trained(name: str) -> Values:
     with torch.no_grad():
         values["at the training grid"] = 100 * float(relative_error(model(x0), y0))
     makers = {
-        "as it is": lambda: model,
+        "as trained": lambda: model,
         "transferred": lambda: qn.transfer(model, (n, n), placement, data=(x[:64], y[:64])),
         "extended": lambda: qn.extend(model, (n, n), placement, example=x[:2]),
-        "run and upsampled": lambda: qn.at_native(model, (n, n), placement),
+        "run at the training grid": lambda: qn.at_native(model, (n, n), placement),
     }
     for way, make in makers.items():
         try:
@@ -203,7 +203,7 @@ def trained(name: str) -> Values:
     return values
 
 
-TRAINED_COLUMNS = ("at the training grid", "as it is", "transferred", "extended", "run and upsampled")
+TRAINED_COLUMNS = ("at the training grid", "as trained", "transferred", "extended", "run at the training grid")
 
 
 def trained_table(results: Values) -> str:

@@ -25,7 +25,12 @@ from quadnorm.carry.scattered import linear_map
 COUNT, LATENT, RADIUS = 400, 16, 0.15
 WEIGHED = "anchored, weights in the last sum"
 GRID_WAYS = (*WAYS[:2], WEIGHED, *WAYS[2:])
-POINT_WAYS = ("as it is", "training measure", "at_native, asked", "at_native, output by lines")
+POINT_WAYS = (
+    "as trained",
+    "training measure",
+    "run at its points, asked",
+    "run at its points, by lines",
+)
 
 
 class OnPoints(nn.Module):
@@ -115,12 +120,12 @@ def cloud_drift() -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, new in clouds().items():
         reference = model(field(native), native, new)
-        outputs = {"as it is": model(field(new), new)}
+        outputs = {"as trained": model(field(new), new)}
         model.gino.gno_in.neighbor_search = WeighedSearch(search, training_measure(native, new))
         outputs["training measure"] = model(field(new), new)
         model.gino.gno_in.neighbor_search = search
-        outputs["at_native, asked"] = asked(field(new), new)
-        outputs["at_native, output by lines"] = carried(field(new), new)
+        outputs["run at its points, asked"] = asked(field(new), new)
+        outputs["run at its points, by lines"] = carried(field(new), new)
         values[name] = {way: float((y - reference).norm() / reference.norm()) for way, y in outputs.items()}
     return values
 

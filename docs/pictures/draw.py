@@ -16,10 +16,11 @@ import torch
 from matplotlib.figure import Figure
 
 import quadnorm as qn
+from quadnorm import _ways as way_names
 
 HERE = Path(__file__).parent
 TRAIN = 33
-WAYS = {"as-trained": "as trained", "transferred": "transferred", "native": "run at 33², interpolated"}
+WAYS = {name: way_names.WAYS[name].title for name in ("as-trained", "transferred", "native")}
 THEMES = {
     "light": {"ink": "#1f2328", "faint": "#d0d7de", "bad": "#c9510c", "colours": ("#0969da", "#1a7f37", "#8250df")},
     "dark": {"ink": "#e6edf3", "faint": "#3d444d", "bad": "#f0883e", "colours": ("#58a6ff", "#56d364", "#bc8cff")},

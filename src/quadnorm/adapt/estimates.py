@@ -1,6 +1,6 @@
 """How much of a network's own detail to trust on another grid, estimated from pairs at the training grid.
 
-On a new grid there are three things to add to the native run carried over: less of its own finest scale, where that is
+On a new grid there are three things to add to the run at the training grid: less of its own finest scale, where that is
 noise; the network's detail between and beyond the training nodes; and what the new input's detail does at the training
 nodes. Each is weighed by a share. :func:`learn` finds out what can be known from the training grid's pairs, some
 numbers per channel; :func:`shares_of` adds what inputs on the new grid show.

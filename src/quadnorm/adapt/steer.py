@@ -203,9 +203,9 @@ def with_summed_padding(plan: CallPlan, model: nn.Module, arguments: Any, opaque
     """The plan with the padding that sums see, in a run with these arguments on the training grid."""
     if not plan.origins:
         return plan
-    padding = SummedPadding(plan)
+    padding, (args, kwargs) = SummedPadding(plan), arguments
     with leaving_no_trace(model):
-        run_under(model, padding, *arguments, opaque)
+        run_under(model, padding, args, kwargs, opaque)
     return replace(plan, summed_padding=frozenset(padding.found))
 
 

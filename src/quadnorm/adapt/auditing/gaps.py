@@ -57,7 +57,8 @@ class Restriction:
             return carry(t.movedim(dims, last), self.target, self.placements).movedim(last, dims)
         if d > 1 and prod(self.source) in t.shape:
             axis = t.ndim - 1 - list(t.shape[::-1]).index(prod(self.source))
-            grid = t.movedim(axis, -1).unflatten(-1, self.source)
+            grid = t.movedim(axis, -1)
+            grid = grid.reshape(*grid.shape[:-1], *self.source)
             return carry(grid, self.target, self.placements).flatten(-d).movedim(-1, axis)
         return t
 

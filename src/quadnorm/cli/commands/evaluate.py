@@ -12,6 +12,7 @@ import typer
 
 from quadnorm._files import write_atomic
 from quadnorm._text import printable
+from quadnorm._ways import WAYS
 from quadnorm.cli.levels import note
 from quadnorm.cli.options import Csv, Json, grid, parameters
 from quadnorm.cli.terminal import rows_as, table
@@ -22,13 +23,6 @@ if TYPE_CHECKING:
 Split = Literal["train", "val", "test"]
 ARRAYS = (".nc", ".zarr")
 PICTURES = (".png", ".svg", ".pdf")
-NAMES = {
-    "as-trained": "as trained",
-    "transferred": "transferred",
-    "anchored": "anchored",
-    "extended": "extended",
-    "native": "run at the training grid",
-}
 
 FILES = {"transfer": "transferred", "anchor": "anchored", "extend": "extended", "at_native": "native"}
 
@@ -75,7 +69,7 @@ def evaluate(
     as_csv: Csv = False,
 ) -> None:
     """Errors of a trained model at other resolutions, beside its training grid: `quadnorm eval run -r 65 129`."""
-    from quadnorm.cli.commands.ways import WAYS, chosen_ways
+    from quadnorm.cli.commands.ways import chosen_ways
     from quadnorm.training import read_config
     from quadnorm.training.ddp import reports
     from quadnorm.training.evaluation import WAYS as SAMPLINGS
@@ -227,7 +221,7 @@ def _row(r: Mapping[str, Any], best: set[tuple[str, Any]]) -> tuple[str, ...]:
     factor = "" if r["over_training_grid"] is None else f"{r['over_training_grid']:.2f}"
     weighted = f"{100 * r['weighted_relative_l2']:.3f} %"
     return (
-        NAMES[r["way"]],
+        WAYS[r["way"]].title,
         str(r["grid"]),
         f"{100 * r['relative_l2']:.3f} %{mark}",
         factor,
@@ -289,7 +283,7 @@ def _draw(records: Sequence[Mapping[str, Any]], title: str, out: Path) -> None:
         grids = list(dict.fromkeys(str(r["grid"]) for r in records))
         for way in dict.fromkeys(r["way"] for r in records):
             points = sorted((grids.index(str(r["grid"])), 100 * r["relative_l2"]) for r in records if r["way"] == way)
-            axes.plot(*zip(*points, strict=True), marker="o", label=NAMES[way])
+            axes.plot(*zip(*points, strict=True), marker="o", label=WAYS[way].title)
         axes.set_xticks(range(len(grids)), grids)
         axes.set(xlabel="samples per axis", ylabel="relative L² error, %", title=printable(title))
         axes.set_ylim(bottom=0)

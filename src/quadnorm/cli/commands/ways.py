@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
+from quadnorm._ways import WAYS
 from quadnorm.adapt import CannotFollowError
 from quadnorm.adapt.transferred import Transferred
 from quadnorm.lab.studies.evaluate import ESTIMATED, predictor
@@ -18,13 +19,6 @@ from quadnorm.training import TrainConfig
 from quadnorm.training.data import Grid, problem_of, samples, settled, viewed
 from quadnorm.training.evaluation import Errors, Fields, evaluate_model
 
-WAYS = {
-    "as-trained": "the model as it is, on the new samples",
-    "transferred": "the run at the training grid with as much of the network's own detail as validation pairs support",
-    "anchored": "every spatial sum with the weights of the training grid carried over",
-    "extended": "every spatial sum taken on the training grid, evaluated at the new nodes",
-    "native": "run at the training grid, the output interpolated",
-}
 _ROUTES = {"transferred": TRANSFERRED, "anchored": ANCHORED, "extended": EXTENDED, "native": NATIVE}
 
 

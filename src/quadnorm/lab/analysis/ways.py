@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-WAYS = ("as-trained", "anchored", "extended", "native", "transferred")
+from quadnorm._ways import WAYS
+
 AS_TRAINED, ANCHORED, EXTENDED, NATIVE, TRANSFERRED = WAYS
 
 # Way → names of its evaluations in records.
@@ -16,14 +17,10 @@ NAMES: dict[str, tuple[str, ...]] = {
     TRANSFERRED: ("transferred",),
 }
 TITLES = {
-    AS_TRAINED: "as trained",
-    ANCHORED: "anchored",
-    EXTENDED: "extended",
-    NATIVE: "run at the training grid",
-    TRANSFERRED: "transferred",
+    **{name: way.title for name, way in WAYS.items()},
     "anchor-norms": "norms anchored",
     "anchor-kernels": "all sums but the norms' anchored",
-    "native-fourier": "run at the training grid, zero-padded",
+    "native-fourier": f"{WAYS[NATIVE].title}, zero-padded",
     "crop-pad": "fixed band",
     "bicubic": "bicubic data",
 }

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from quadnorm._ways import ANCHORED, AS_TRAINED, EXTENDED, NATIVE
 from quadnorm.adapt import anchor, at_native, extend
 from quadnorm.lab.bench.timing import BenchRow, interleaved, row
 from quadnorm.operators import FNO, GalerkinTransformer, Transolver
@@ -42,10 +43,10 @@ def _compare(name: str, model: nn.Module, n: int, repeats: int) -> list[BenchRow
     x = torch.randn(2, 1, n, n)
     native = torch.randn(2, 1, 33, 33)
     ways = {
-        "as trained": model,
-        "anchored": anchor(model, 33, force=True),  # weights are random: only the cost is measured here
-        "extended": extend(model, 33),
-        "at the training grid": at_native(model, 33),
+        AS_TRAINED: model,
+        ANCHORED: anchor(model, 33, force=True),  # weights are random: only the cost is measured here
+        EXTENDED: extend(model, 33),
+        NATIVE: at_native(model, 33),
         "native run": lambda _: model(native),
     }
 
@@ -56,15 +57,14 @@ def _compare(name: str, model: nn.Module, n: int, repeats: int) -> list[BenchRow
     for m in ways.values():
         forward(m)  # weights and matrices are made once per resolution
     seconds = interleaved({way: lambda m=m: forward(m) for way, m in ways.items()}, repeats)
-    peer = seconds["as trained"]
+    peer = seconds[AS_TRAINED]
     return [
-        row(f"{name}, {way}", f"2×1×{n}×{n}", seconds[way], f"{name} as trained", peer)
-        for way in ("anchored", "at the training grid")
+        row(f"{name}, {way}", f"2×1×{n}×{n}", seconds[way], f"{name} as trained", peer) for way in (ANCHORED, NATIVE)
     ] + [
         row(
             f"{name}, extended",
             f"2×1×{n}×{n}",
-            seconds["extended"],
+            seconds[EXTENDED],
             f"{name} as trained, and natively",
             peer + seconds["native run"],
         )

@@ -36,8 +36,8 @@ samples and often coarser grids than the paper's."""
 WORDS = """\
 Every number is a relative L² error in %, unless its table says otherwise: smaller is better. The words used below:
 
-- *as trained*: the model is used on the other grid as it is. *Anchored*, *extended*, *run at the training grid*: the
-  same trained weights, used in one of three ways that need no training.
+- *as trained*: the model is used on the other grid unchanged. *Anchored*, *extended*, *run at the training grid*,
+  *transferred*: the same trained weights, used in one of four ways that need no training.
 - *native*: at the training grid. *32² → 256²*: trained on 32 × 32 samples, tested on 256 × 256.
 - *desk*: a small budget that runs in minutes on two cores, with fewer samples and often coarser grids than the paper's.
   Compare the rows of a table with each other, not its numbers with the paper's.

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from quadnorm._suggest import unknown
+from quadnorm._ways import WAYS
 from quadnorm.lab.studies.paper import PrintedCell, paper_table
 
 Params = Mapping[str, Any]
@@ -110,11 +111,11 @@ class Way:
         return replace(self, name=f"{self.name}-{steps}-steps", label=f"{self.label}, {steps} steps", steps=steps)
 
 
-AS_TRAINED = Way("as-trained", "as trained")
-ANCHORED = Way("anchor-all", "anchored", "anchored", "all")
-EXTENDED = Way("extended", "extended", "extended")
-NATIVE = Way("native", "run at the training grid, interpolated", "native", "cubic")
-TRANSFERRED = Way("transferred", "transferred", "transferred")
+AS_TRAINED = Way("as-trained", WAYS["as-trained"].title)
+ANCHORED = Way("anchor-all", WAYS["anchored"].title, "anchored", "all")
+EXTENDED = Way("extended", WAYS["extended"].title, "extended")
+NATIVE = Way("native", WAYS["native"].title, "native", "cubic")
+TRANSFERRED = Way("transferred", WAYS["transferred"].title, "transferred")
 # The ways in which every study with other grids is evaluated.
 TRANSFER = (AS_TRAINED, ANCHORED, EXTENDED, NATIVE)
 

@@ -19,8 +19,8 @@ ON_MESHES = (
     replace(AS_TRAINED, label="uniform mesh"),
     Way("random", "random points", view=(("mesh", "random"),)),
     Way("boundary", "boundary-refined", view=_BOUNDARY),
-    Way("native", "uniform, interpolated", "native"),
-    Way("native-boundary", "refined, interpolated", "native", view=_BOUNDARY),
+    Way("native", "uniform, run at a training mesh", "native"),
+    Way("native-boundary", "refined, run at a training mesh", "native", view=_BOUNDARY),
 )
 
 

@@ -17,7 +17,7 @@ from quadnorm.lab.studies.study import AS_TRAINED, NATIVE, TRANSFER, TRANSFERRED
 
 ANCHOR_NORMS = Way("anchor-norms", "norms anchored", "anchored", "norms")
 ANCHOR_KERNELS = Way("anchor-kernels", "other sums anchored", "anchored", "kernels")
-NATIVE_FOURIER = Way("native-fourier", "run at the training grid, zero-padded", "native", "fourier")
+NATIVE_FOURIER = Way("native-fourier", f"{NATIVE.label}, zero-padded", "native", "fourier")
 BILINEAR, BICUBIC = (Way(f"interpolate-{m}", f"F.interpolate, {m}", "interpolate", m) for m in ("bilinear", "bicubic"))
 CROP_PAD = Way("crop-pad", "fixed band, cropped and padded", "crop-pad")
 
@@ -84,7 +84,7 @@ STUDIES = (
     ),
     Study(
         name="transfer-baselines",
-        title="Anchoring beside upsampling, a fixed band and multi-resolution training, Darcy, 32² to 256²",
+        title="Anchoring beside a run at the training grid, fixed band, multi-resolution training, Darcy, 32² to 256²",
         theme="ours",
         variants=(
             _models("LayerNorm", "InstanceNorm", "QuadNorm"),
@@ -102,8 +102,7 @@ STUDIES = (
         seeds=seeds(10),
         evaluations=(*TRANSFER, NATIVE_FOURIER, CROP_PAD),
         notes=(
-            "Running at the training grid and interpolating the output is the best simple way: on smooth outputs over "
-            "nested grids it is as good.",
+            "Running at the training grid is the best simple way: on smooth outputs over nested grids it is as good.",
         ),
     ),
     Study(

@@ -255,7 +255,7 @@ def _write_arrays(
     first, *_ = fields.values()
     by_grid = {
         "x".join(map(str, n)) if isinstance(n, tuple) else str(n): as_dataset(
-            p, n, {NAMES[way]: of_way[n] for way, of_way in fields.items()}, indices
+            p, n, {WAYS[way].title: of_way[n] for way, of_way in fields.items()}, indices
         )
         for n in first
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -91,7 +92,7 @@ def errors_of(
         return outputs[-1]
 
     step = predict.step if isinstance(predict, Rollout) else predict
-    with without_graphs():  # the test samples are few
+    with without_graphs() if way.steps == 1 else nullcontext():  # the test samples are few
         if isinstance(step, Transferred):
             step.estimate(x[:ESTIMATED])  # a batch may hold a single sample
         plain, weighted = errors(kept, x, y, weights, batch)

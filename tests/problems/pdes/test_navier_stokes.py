@@ -94,6 +94,17 @@ def test_a_step_too_long_is_halved_and_recorded():
         problem("navier-stokes", start=0.0, horizon=20.0, dt=1.0, forcing=100.0).instances([0])
 
 
+def test_steps_lie_on_one_trajectory():
+    """Sample 2 of three starts begins where two steps of sample 2 lead from the first start, and ends after a third."""
+    p = problem("navier-stokes-steps", start=0.0, horizon=0.125, starts=3)
+    pair, one = p.instances([2], seed=1), p.after(1).instances([2], seed=1)
+    two, three = (p.after(n).instances([2], seed=1) for n in (2, 3))
+    for got, expected in ((pair["before"], two["after"]), (pair["after"], three["after"])):
+        np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12)
+    assert (one["before"] == three["before"]).all()
+    assert np.abs(one["after"] - two["after"]).max() > 1e-4
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [

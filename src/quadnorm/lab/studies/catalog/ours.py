@@ -116,7 +116,7 @@ STUDIES = (
                 (LAYER,),
                 64,
                 (32, 48, 64, 128, 256),
-                Desk(epochs=60, train=240, test=10, coarsen=2, width=0.75, lr=1e-3, batch=10),
+                Desk(epochs=60, train=200, val=20, test=10, coarsen=2, width=0.75, lr=1e-3, batch=10),
                 name="fno",
                 readings=False,
                 last_activation=False,
@@ -129,7 +129,7 @@ STUDIES = (
             for way in (*TRANSFER, TRANSFERRED, BILINEAR, BICUBIC)
         ),
         notes=(
-            "A step is 0.5 time units; rollouts begin at time 2, training pairs at 50 times from there on.",
+            "A step is 0.25 time units; rollouts begin at time 2, training pairs at 50 times from there on.",
             "As trained, anchored, extended and transferred, the model runs on its own output on the test grid; run at "
             "the training grid and F.interpolate roll out there and take only the last state to the test grid.",
         ),

@@ -11,6 +11,8 @@ UNPICTURED = {
     "files": "Your files: `quadnorm data show FILE -o picture.png` draws them.",
     "darcy-official": "The released files are not part of this repository; with them, `quadnorm data show "
     "darcy-official` draws samples.",
+    "darcy-pdebench": "PDEBench's file is not part of this repository; with it, `quadnorm data show darcy-pdebench` "
+    "draws samples.",
     "darcy-neuralop": "`quadnorm data fetch darcy-neuralop` gets the files; then `quadnorm data show darcy-neuralop` "
     "draws samples.",
 }

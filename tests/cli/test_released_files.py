@@ -8,7 +8,9 @@ from scipy.io import savemat
 
 from quadnorm.cli.app import run
 from quadnorm.lab.studies import study
+from quadnorm.problems import problem
 from quadnorm.problems.pdes.darcy_official import DarcyOfficial
+from quadnorm.problems.stored.pdebench import DarcyPdebench
 
 N = 17
 FEW = ["resolutions.train=16", "resolutions.test=[16,17]", "epochs=1"]
@@ -56,6 +58,30 @@ def test_a_study_is_run_on_the_files(command, folder, tmp_path):
     )  # fmt: skip
     assert code == 0
     assert "LayerNorm" in shown.out
+
+
+def test_a_study_is_run_on_a_file_of_pdebench(command, tmp_path):
+    """Smooth fields in its layout, which a model learns a little of: 16² are means over blocks of cells."""
+    h5py = pytest.importorskip("h5py")
+    t, rng = (np.arange(32) + 0.5) / 32, np.random.default_rng(0)
+    bump = np.outer(np.sin(np.pi * t), np.sin(np.pi * t))
+    with h5py.File(tmp_path / DarcyPdebench.files[0], "w") as file:
+        size = rng.uniform(0.5, 1, (9004, 1, 1)).astype(np.float32)
+        file["nu"], file["tensor"] = size * np.ones((32, 32), np.float32), (size * bump)[:, None].astype(np.float32)
+        file["x-coordinate"] = file["y-coordinate"] = t
+    p = problem("darcy-pdebench", folder=str(tmp_path))
+    y = p.sample([9003], 16)[1]
+    np.testing.assert_allclose(y[0, 0], size[9003] * bump.reshape(16, 2, 16, 2).mean((1, 3)), rtol=1e-5)
+    with pytest.raises(ValueError, match="cannot be averaged"):
+        p.sample([0], 12)
+    code, shown = command(
+        "study", "run", "pdebench-darcy", "--data", tmp_path, "--preset", "smoke", "--seeds", "1", "--workers", 1,
+        "--out", tmp_path / "out", "resolutions.test=[8,16,32]",
+    )  # fmt: skip
+    assert code == 0, shown.err
+    configs = [json.loads(f.read_text())["config"] for f in (tmp_path / "out").glob("runs/*/record.json")]
+    assert {(c["problem"]["name"], c["samples"]["test_from"]) for c in configs} == {("darcy-pdebench", 9000)}
+    assert len(list((tmp_path / "out").glob("runs/fno*/evaluations/transferred@*.json"))) == 3
 
 
 def test_what_is_wrong_is_said_before_anything_is_run(command, folder, tmp_path):

@@ -23,6 +23,7 @@ _PROBLEMS = {
     "varcoeff": ("pdes.varcoeff", "VarCoeff"),
     "darcy-official": ("pdes.darcy_official", "DarcyOfficial"),
     "darcy-neuralop": ("stored.neuralop", "DarcyNeuralop"),
+    "darcy-pdebench": ("stored.pdebench", "DarcyPdebench"),
     "files": ("stored.files", "Files"),
     "cavity": ("pdes.cavity", "Cavity"),
     "navier-stokes": ("pdes.navier_stokes", "NavierStokes"),

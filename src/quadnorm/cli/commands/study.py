@@ -233,13 +233,15 @@ def _study(
 def _use_files(s: Any, folder: Path) -> None:
     """Have this process and its workers read the released files in a folder, after a look that they are there."""
     from quadnorm.lab.studies import study, study_names
-    from quadnorm.problems.pdes.darcy_official import DarcyOfficial
+    from quadnorm.lab.studies.study import STAND_INS
+    from quadnorm.problems import problem_class
     from quadnorm.problems.stored.official import official_file
 
     if not s.reads_files:
         readers = ", ".join(name for name in study_names() if study(name).reads_files)
         raise ValueError(f"study {s.name} reads no released files; --data is for {readers}")
-    for name in DarcyOfficial.files:
-        official_file(name, folder)
+    for read in dict.fromkeys(v.problem for v in s.variants if v.problem in STAND_INS):
+        for name in problem_class(read).files:  # type: ignore[attr-defined] # of problems that read released files
+            official_file(name, folder)
     # The path is not part of a run's config: its record is the same wherever the files lie.
     os.environ["QUADNORM_DATA"] = str(folder.resolve())

@@ -33,6 +33,7 @@ SAMPLE = {
     "darcy": 0.3,
     "darcy-official": 0.02,
     "darcy-neuralop": 0.0001,
+    "darcy-pdebench": 0.001,
     "varcoeff": 0.3,
     "cavity": 0.5,
     "navier-stokes": 0.5,

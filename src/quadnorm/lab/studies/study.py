@@ -13,12 +13,12 @@ STATISTICS = ("ci95", "std")
 METRICS = ("plain", "weighted")
 PRESETS = ("smoke", "desk", "paper")
 
-# The released Darcy files are not part of this package, so small presets draw new data from the same law.
-STAND_INS = {"darcy-official": "darcy"}
+# The released files are not part of this package, so small presets draw new data from the same law.
+STAND_INS = {"darcy-official": "darcy", "darcy-pdebench": "darcy"}
 
 # Index of the first test sample, for data whose test set is a file of its own: smooth2 begins at 1024 (training and
 # validation are from smooth1), and the first 1000 samples of neuraloperator's set are its training file.
-TEST_FROM = {"darcy-official": 1024, "darcy-neuralop": 1000}
+TEST_FROM = {"darcy-official": 1024, "darcy-neuralop": 1000, "darcy-pdebench": 9000}
 
 
 @dataclass(frozen=True)

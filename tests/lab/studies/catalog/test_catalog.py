@@ -23,7 +23,7 @@ from quadnorm.lab.studies import (
 )
 from quadnorm.lab.studies.paper import NOT_EXPERIMENTAL
 from quadnorm.lab.studies.records import tasks_of
-from quadnorm.lab.studies.study import PRESETS, TRANSFER
+from quadnorm.lab.studies.study import PRESETS, STAND_INS, TRANSFER
 from quadnorm.problems import problem, problem_names
 from quadnorm.training.config import LEARNING_RATES, TrainConfig
 from quadnorm.training.model import Sizes, build_model, operator_class
@@ -214,7 +214,7 @@ def test_desk_fits_the_time_and_keeps_the_question(s):
         assert after.operator == before.operator
         assert after.operator_params["layers"] == before.operator_params["layers"]
         assert len(after.test) == len(before.test)
-        assert after.problem == {"darcy-official": "darcy"}.get(before.problem, before.problem)
+        assert after.problem == STAND_INS.get(before.problem, before.problem)
         assert {m.label for m in after.methods} <= {m.label for m in before.methods}
         assert len(after.methods) >= min(3, len(before.methods))
         assert after.budget.epochs <= before.budget.epochs

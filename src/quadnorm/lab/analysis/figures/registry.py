@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from quadnorm._suggest import unknown
-from quadnorm.lab.analysis.figures import fields, transfer, tutorial
+from quadnorm.lab.analysis.figures import degradation, fields, transfer, tutorial
 from quadnorm.lab.analysis.figures.style import save
 from quadnorm.lab.analysis.library import Library
 
@@ -56,6 +56,23 @@ DRAWINGS: tuple[Drawing, ...] = (
         "wrong placement. Dashed: the error at the training grid.",
         tutorial.tutorial,
         ("neuralop-tutorial",),
+    ),
+    Drawing(
+        "degradation",
+        "Degradation factors of every model, problem and way",
+        "Error over that of the same model at its training grid (geometric mean over norms, seeds and studies), by "
+        "how many times finer or coarser the test grid is. Green: less error, red: four times as much. Rollouts: over "
+        "the error of one step.",
+        degradation.degradation,
+        ("anchored-crossres", "transfer-baselines", "false-promise"),
+    ),
+    Drawing(
+        "octaves",
+        "Where the error lies: by octave of the wavenumber",
+        "FNOs trained at 16 samples, at the finest grid: energy of the error in each octave over the whole energy of "
+        "the truth, means over test samples and seeds. Right of the line: waves that 16 samples do not hold.",
+        degradation.octaves,
+        ("false-promise", "false-promise-whole"),
     ),
     Drawing(
         "slope",

@@ -3,7 +3,18 @@
 from dataclasses import replace
 
 from quadnorm.lab.studies.catalog.parts import GROUP, INSTANCE, NONE, seeds
-from quadnorm.lab.studies.study import ANCHORED, EXTENDED, NATIVE, TRANSFER, Budget, Desk, Study, Variant, Way
+from quadnorm.lab.studies.study import (
+    ANCHORED,
+    EXTENDED,
+    NATIVE,
+    TRANSFER,
+    TRANSFERRED,
+    Budget,
+    Desk,
+    Study,
+    Variant,
+    Way,
+)
 
 _WRONG = (("placement", "endpoint"),)
 
@@ -32,7 +43,7 @@ STUDIES = (
             ),
         ),
         seeds=seeds(5),
-        evaluations=(*TRANSFER, *map(_misplaced, (ANCHORED, EXTENDED, NATIVE))),
+        evaluations=(*TRANSFER, TRANSFERRED, *map(_misplaced, (ANCHORED, EXTENDED, NATIVE))),
         notes=(
             "Model, learning rate, weight decay, batch and epochs are the tutorial's; its H1 loss is relative L² here, "
             "its cosine ends at zero with the last epoch, and 100 of its 1000 training samples choose the weights.",

@@ -113,7 +113,10 @@ def write_records(
                 # Between a fifth and nine fifths of the mean, whatever the number of samples.
                 samples = [value / 100 * (1 + 0.8 * ((2 * k + 1) / test - 1)) for k in range(test)]
                 plain = [s if math.isfinite(s) else None for s in samples]
-                write_evaluation(folder, e.name, grid, "weights", {"plain": plain, "weighted": plain})
+                octaves = {"error": [(value / 100) ** 2, 0.0], "truth": [0.25, 0.75]}
+                write_evaluation(
+                    folder, e.name, grid, "weights", {"plain": plain, "weighted": plain, "octaves": octaves}
+                )
         alpha = (
             {"alpha": {f"blocks.{k}.norm": 0.35 + 0.02 * k for k in range(2)}}
             if "learned α" in run.method.label

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from quadnorm._files import sealed
-from quadnorm.lab.analysis.figures import fields, transfer
+from quadnorm.lab.analysis.figures import degradation, fields, transfer
 from quadnorm.lab.analysis.figures import registry as figures
 from quadnorm.lab.analysis.figures.palette import styles
 from quadnorm.lab.analysis.figures.registry import DRAWINGS, attempt, draw, drawing, figure_names, save_figures
@@ -19,7 +19,15 @@ from quadnorm.lab.studies.pictures import audit_file, picture_file
 from tests import ROOT
 from tests.lab.analysis.synthetic_records import write_fields, write_records
 
-RECORDED = ("anchored-crossres", "extreme-crossres", "deep-crossres", "error-decomp", "demo", "neuralop-tutorial")
+RECORDED = (
+    "anchored-crossres",
+    "extreme-crossres",
+    "deep-crossres",
+    "error-decomp",
+    "demo",
+    "neuralop-tutorial",
+    "false-promise",
+)
 WITH_FIELDS = ("demo", "galerkin-varcoeff", "transolver-varcoeff", "galerkin-elasticity-4x")
 
 
@@ -49,6 +57,38 @@ def test_every_figure_can_be_drawn_and_saved(drawn, tmp_path):
             ET.parse(path)
         else:
             assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_factors_of_degradation(tmp_path):
+    """Of an error that is 2 at the training grid and 2·ratio elsewhere as trained, 2.5 transferred; rollouts apart."""
+
+    def error(run, way, grid):
+        ratio = grid / run.variant.train[0]
+        if way.startswith("transferred"):
+            return 2.0 if ratio == 1 else 2.5
+        return 2 * ratio * (3 if way.endswith("-20-steps") else 1)
+
+    for name in ("false-promise", "false-promise-multires", "rollout"):
+        write_records(study(name).at("desk"), tmp_path, error, test=1)
+    found = degradation.factors(Library([tmp_path]))
+    assert len(found) == 6 + 3
+    seeds = len(study("false-promise").at("desk").seeds)
+    assert found["resnet", "burgers, 3 periods", 1]["as-trained", 3] == pytest.approx([8.0] * seeds)
+    assert found["fno", "darcy, 3 periods", 1]["transferred", 2] == pytest.approx([1.25] * seeds)
+    rolled = found["fno", "navier-stokes-steps", 20]
+    assert rolled["as-trained", 0] == pytest.approx([3.0] * 3)
+    assert rolled["as-trained", -1] == pytest.approx([1.5] * 3)
+    assert all(d in (-1, 0, 1, 2) for _, d in rolled)  # three quarters of the training grid are left out
+
+
+def test_energies_by_octave_are_the_runs_means(library):
+    results = library.results("false-promise")
+    v = results.study.variants[0]
+    assert degradation.octave_means(results, v.name, "as-trained", v.test[-1], "truth") == [0.25, 0.75]
+    errors = results.of(v.name, "None", v.test[-1]).values()
+    squares = [(e / 100) ** 2 for e in errors]
+    stored = degradation.octave_means(results, v.name, "as-trained", v.test[-1], "error")
+    assert stored[0] == pytest.approx(sum(squares) / len(squares), rel=1e-6)
 
 
 def test_page_text_is_svg_alone_with_ids_of_its_own(drawn):

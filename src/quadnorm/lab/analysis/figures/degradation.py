@@ -17,7 +17,6 @@ from quadnorm.lab.studies.study import Variant
 
 Row = tuple[str, str, int]  # operator, problem, steps of a rollout
 DARK = "#111111"  # the ink inside coloured cells, on light and dark pages
-SHOWN_WAYS = (AS_TRAINED, *WAYS[1:])
 
 
 def factors(library: Library) -> dict[Row, dict[tuple[str, int], list[float]]]:
@@ -69,8 +68,8 @@ def degradation(library: Library) -> Any | None:
         from matplotlib.colors import LinearSegmentedColormap
 
         colours = LinearSegmentedColormap.from_list("factors", ["#7fc8a9", "#f4f1e6", "#f2b872", "#e07a5f", "#c0504d"])
-        figure, axes = sheet(0.55 + 0.145 * len(rows), 1, len(SHOWN_WAYS), sharey=True)
-        for axis, way in zip(axes[0], SHOWN_WAYS, strict=True):
+        figure, axes = sheet(0.55 + 0.145 * len(rows), 1, len(WAYS), sharey=True)
+        for axis, way in zip(axes[0], WAYS, strict=True):
             for i, row in enumerate(rows):
                 for j, d in enumerate(distances):
                     values = found[row].get((way, d))
@@ -93,7 +92,7 @@ def degradation(library: Library) -> Any | None:
 
 
 def octaves(library: Library) -> Any | None:
-    """Energy of errors by octave at the finest grid: as trained, transferred, trained at several grids; and the truth's."""
+    """Energy by octave at the finest grid of the truth and of errors: as trained, transferred, of several grids."""
     pairs = [
         (single, several)
         for names in (

@@ -1,6 +1,7 @@
 """Generated pages say what the package says; links lead somewhere; the pictures are what their numbers draw."""
 
 import doctest
+import pkgutil
 import re
 import runpy
 import sys
@@ -77,6 +78,14 @@ def test_code_fits_the_column(page):
 def test_pictures_of_a_page_are_there(page):
     for name in re.findall(r"^```\{image\} (\S+)", page.read_text(encoding="utf-8"), flags=re.MULTILINE):
         assert (page.parent / name).exists()
+
+
+def test_every_name_of_the_reference_can_be_imported():
+    """Sphinx would say so, but only when the site is built."""
+    text = "".join(p.read_text(encoding="utf-8") for p in sorted((ROOT / "docs" / "reference" / "api").glob("*.md")))
+    names = re.findall(r"^\.\. auto(?:class|function|data|exception):: (\S+)", text, flags=re.MULTILINE)
+    assert len(names) > 50
+    assert [name for name in names if pkgutil.resolve_name(name) is None] == []
 
 
 def test_every_command_and_option_is_on_the_page(pages):

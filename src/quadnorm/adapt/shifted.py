@@ -377,7 +377,7 @@ def shifted_runs(
     With h₀ the training spacing and :math:`G_s` the model on the training grid shifted by s, at a node that lies θ of
     the way from the training node i to the next one, on every axis
 
-    .. math:: y(i + θ) = (1 − θ)\, G_θ(x)_i + θ\, G_{θ−1}(x)_{i+1}
+    .. math:: y(i + θ) = (1 - θ)\, G_θ(x)_i + θ\, G_{θ-1}(x)_{i+1}
 
     Both terms are the model's own output at this node; the blend makes y continuous across the training nodes, at which
     y is the native run's output. On periodic axes where the model commutes with rolls by one sample the two are equal,

@@ -200,7 +200,7 @@ def test_an_effect_larger_than_the_error_is_not_believed(size, used):
 
 @pytest.mark.parametrize(("drift", "used"), [(0.01, True), (0.1, False)])
 def test_an_effect_smaller_than_what_anchoring_leaves_is_not_believed(drift, used):
-    """A convolution's kernel shrinks with the grid, anchored or not: what the anchored model says of details is noise."""
+    """A kernel shrinks with the grid, anchored or not: what the anchored model says of details is noise there."""
     u0, truth = waves(17), waves(33)
     given = {"effects": (0.05 * waves(17, seed=8),), "drift": drift * waves(17, seed=9)}
     shares, _ = shares_for(u0, u0 + 0.1 * waves(17, seed=7), truth, truth, **given)

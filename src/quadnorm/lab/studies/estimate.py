@@ -37,7 +37,7 @@ SAMPLE = {
     "varcoeff": 0.3,
     "cavity": 0.5,
     "navier-stokes": 0.5,
-    "navier-stokes-steps": 1.0,
+    "navier-stokes-steps": 0.8,
     "burgers": 0.05,
     "burgers-2d": 1.2,
     "helmholtz": 0.005,

@@ -8,10 +8,11 @@ from collections import defaultdict
 from math import exp, isfinite, log, log2
 from typing import Any
 
+from quadnorm._ways import WAYS
 from quadnorm.lab.analysis.figures.style import FAINT, sheet, style
 from quadnorm.lab.analysis.library import Library
 from quadnorm.lab.analysis.results import Results
-from quadnorm.lab.analysis.ways import AS_TRAINED, TITLES, TRANSFERRED, WAYS, way_of
+from quadnorm.lab.analysis.ways import AS_TRAINED, TITLES, TRANSFERRED, way_of
 from quadnorm.lab.studies.records import evaluation_file
 from quadnorm.lab.studies.study import Variant
 
@@ -30,12 +31,12 @@ def factors(library: Library) -> dict[Row, dict[tuple[str, int], list[float]]]:
         for r in results.runs:
             v, method, seed = r.run.variant, r.run.method.label, r.run.seed
             native = results.of(v.name, method, v.train[0]).get(seed) if len(v.train) == 1 else None
-            for e in results.study.evaluations if native else ():
+            for e in results.study.evaluations:
                 name, steps = _unrolled(e.name)
                 for n in v.test:
                     error, doublings = results.of(v.name, method, n, e.name).get(seed), _doublings(n / v.train[0])
                     cell, way = (r.key, e.name, n), way_of(name)
-                    if error and isfinite(error) and way and doublings is not None and cell not in seen:
+                    if native and error and isfinite(error) and way and doublings is not None and cell not in seen:
                         seen.add(cell)
                         found[v.operator, _problem(v), steps][way, doublings].append(error / native)
     return found

@@ -6,23 +6,14 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from quadnorm._ways import ANCHORED, AS_TRAINED, EXTENDED
 from quadnorm.adapt.adapted import trial
 from quadnorm.adapt.anchoring import anchored_model
-from quadnorm.adapt.auditing.data import AuditData, ChannelsFirst, MakeInput, Resolution, read_data
-from quadnorm.adapt.auditing.experiments import (
-    ROUNDING,
-    Ways,
-    check_runs,
-    discrepancies,
-    errors,
-    intervene,
-    orders,
-    spacing,
-    totals,
-)
-from quadnorm.adapt.auditing.gaps import Gaps, Restriction, module_gaps, module_outputs
+from quadnorm.adapt.auditing.data import ChannelsFirst, MakeInput, Resolution, read_data
+from quadnorm.adapt.auditing.experiments import ROUNDING, check_runs, errors, intervene, orders, spacing, totals
+from quadnorm.adapt.auditing.gaps import Restriction, module_gaps
 from quadnorm.adapt.auditing.report import Audit
-from quadnorm.adapt.auditing.rows import AuditRow, add_call_rows, module_rows, under_own_names
+from quadnorm.adapt.auditing.rows import add_call_rows, extending_evaluates, module_rows, under_own_names
 from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.extending import gap_at_training_nodes
 from quadnorm.adapt.models import check_module, deep_copy, model_grid, own_placement, trial_copy
@@ -96,19 +87,33 @@ def audit(
     names = decided_placement(check, placement, len(sizes), own_placement(model, len(sizes))) or names
     trial = trial_copy(model)
     check_runs(trial, data.fields)
-    gaps = _gaps(trial, data, names)
+    coarse, fine = data.coarse_and_fine
+    restriction = Restriction(tuple(fine.shape[2:]), tuple(coarse.shape[2:]), names)
+    gaps = module_gaps(trial, fine, restriction, coarse)
     slopes = orders(trial, data.fields, data.grids, names, gaps.introduced)
-    anchored, report = _try_anchor(model, sizes, names, data.native)
-    rows = module_rows(model, gaps.introduced, gaps.cumulative, slopes, report)
-    _add_calls(rows, trial, data, names, report)
-    extended = _try_extend(trial, sizes, names, data.native, verify=True)
-    ways = Ways(trial, None if anchored is None else trial_copy(anchored), extended, sizes, names)
-    by_way = discrepancies(ways, data.fields, rows)
-    # One more experiment: the same input without what lies between the coarser grid's samples.
+    anchored, report = _try_anchor(model, sizes, names, data.fields[0])
+    rows = module_rows(model, gaps, slopes, report)
+    followed = _try_extend(trial, restriction.target, names, coarse)
+    if followed is not None:
+        add_call_rows(rows, followed, report, coarse, fine)
+    floor = ROUNDING.get(fine.dtype, 1e-2)
+    for row in rows:
+        row.floor = floor
+    ways: dict[str, nn.Module] = {AS_TRAINED: trial}
     smooth, traits = data.between(names)
-    smoothed = None if ways.anchored is None else totals(ways.anchored, [data.coarse_and_fine[0], smooth], names)[1]
-    if anchored is not None and interventions:
-        intervene(rows, model, anchored, report, _probe(data.native, sizes, names), data.other)
+    smoothed = None
+    if anchored is not None:
+        ways[ANCHORED] = trial_copy(anchored)
+        # One more experiment: the same input without what lies between the coarser grid's samples.
+        smoothed = totals(ways[ANCHORED], [coarse, smooth], names)[1]
+        if interventions:
+            probe = _probe(data.fields[0], sizes, names)
+            intervene(rows, model, anchored, report, probe, data.fields[data.compared])
+    extended = _try_extend(trial, sizes, names, data.fields[0], verify=True)
+    if extended is not None:
+        ways[EXTENDED] = extended
+    moving = {way: m for way, m in ways.items() if way != EXTENDED or extending_evaluates(rows)}
+    by_way = {way: totals(m, data.fields, names) for way, m in moving.items()}
     if data.channels_last:
         rows, report = under_own_names(rows, report)
     return Audit(
@@ -116,32 +121,15 @@ def audit(
         spacings=[spacing(g, names) for g in data.grids],
         rows=rows,
         totals=by_way,
-        errors=errors(ways, restrict, data.inputs, data.targets) if data.targets else {},
+        errors=errors(ways, data, names, restrict) if data.targets else {},
         left=report.left,
-        floor=ROUNDING.get(data.native.dtype, 1e-2),
+        floor=floor,
         grid=check,
         traits=traits,
         compared=data.compared,
         placements=names,
         smoothed=smoothed,
     )
-
-
-def _gaps(trial: nn.Module, data: AuditData, names: tuple[str, ...]) -> Gaps:
-    """What every module introduces between the two grids that are compared."""
-    coarse, fine = data.coarse_and_fine
-    restriction = Restriction(tuple(fine.shape[2:]), tuple(coarse.shape[2:]), names)
-    return module_gaps(trial, fine, restriction, module_outputs(trial, coarse))
-
-
-def _add_calls(
-    rows: list[AuditRow], trial: nn.Module, data: AuditData, names: tuple[str, ...], report: AnchorReport
-) -> None:
-    """Add what every call of the model's own code introduces between them, where calls can be followed."""
-    coarse, fine = data.coarse_and_fine
-    extended = _try_extend(trial, tuple(coarse.shape[2:]), names, coarse)
-    if extended is not None:
-        add_call_rows(rows, extended, report, coarse, fine)
 
 
 def _try_anchor(

@@ -21,62 +21,31 @@ MakeInput = Callable[[Any], "Tensor | tuple[Tensor, Tensor]"]
 
 @dataclass(frozen=True)
 class AuditData:
-    """Inputs (B, C, *spatial) and targets, if there are any, by resolution; the training resolution comes first."""
+    """Inputs (B, C, *spatial), and targets where there are any, by resolution; the training resolution comes first."""
 
     inputs: dict[Resolution, Tensor]
     targets: dict[Resolution, Tensor]
     channels_last: bool  # whether the model takes (B, *spatial, C)
-
-    @property
-    def fields(self) -> list[Tensor]:
-        """The inputs in order."""
-        return list(self.inputs.values())
-
-    @property
-    def grids(self) -> list[Shape]:
-        """Samples per axis of each input."""
-        return [tuple(x.shape[2:]) for x in self.fields]
-
-    @property
-    def labels(self) -> list[str]:
-        """The resolutions as text."""
-        return [str(n) if isinstance(n, int) else size_text(n) for n in self.inputs]
-
-    @property
-    def compared(self) -> int:
-        """The index of the resolution that is compared with the training resolution."""
-        return self.grids.index(compared_with(self.grids[0], self.grids))
-
-    @property
-    def native(self) -> Tensor:
-        """The input at the training resolution."""
-        return self.fields[0]
-
-    @property
-    def other(self) -> Tensor:
-        """The input at the resolution that is compared with it."""
-        return self.fields[self.compared]
-
-    @property
-    def sizes(self) -> Shape:
-        """The training grid."""
-        return self.grids[0]
+    fields: list[Tensor]  # the inputs in order
+    grids: list[Shape]
+    labels: list[str]
+    compared: int  # the index of the resolution that is compared with the training resolution
 
     @property
     def coarse_and_fine(self) -> tuple[Tensor, Tensor]:
-        """The two, the one with fewer samples first."""
-        finer = prod(self.other.shape[2:]) > prod(self.native.shape[2:])
-        return (self.native, self.other) if finer else (self.other, self.native)
+        """The input at these two, the one with fewer samples first."""
+        coarse, fine = sorted((self.fields[0], self.fields[self.compared]), key=lambda x: prod(x.shape[2:]))
+        return coarse, fine
 
     def between(self, names: tuple[str, ...]) -> tuple[Tensor, Traits]:
         """The finer of the two inputs without what lies between the coarser one's samples, and the shares of that."""
         coarse, fine = self.coarse_and_fine
         smooth, detail = _between(fine, tuple(coarse.shape[2:]), names)
-        finer = any(n > n0 for g in self.grids for n, n0 in zip(g, self.sizes, strict=True))
+        finer = any(n > n0 for g in self.grids for n, n0 in zip(g, self.grids[0], strict=True))
         target = list(self.targets.values())[self.compared] if self.targets and finer else None
         if target is None or target.ndim != len(names) + 2:
             return smooth, Traits(detail, None, finer)
-        return smooth, Traits(detail, _between(target, self.sizes, names)[1], finer)
+        return smooth, Traits(detail, _between(target, self.grids[0], names)[1], finer)
 
 
 @dataclass(frozen=True)
@@ -123,7 +92,9 @@ def read_data(make_input: MakeInput, resolutions: Sequence[Resolution]) -> Audit
     if last:
         inputs, targets = ({n: t.movedim(-1, 1) for n, t in fields.items()} for fields in (inputs, targets))
     _check_grids(inputs, resolutions)
-    return AuditData(inputs, targets, last)
+    fields, labels = list(inputs.values()), [str(n) if isinstance(n, int) else size_text(n) for n in inputs]
+    grids = [tuple(x.shape[2:]) for x in fields]
+    return AuditData(inputs, targets, last, fields, grids, labels, grids.index(compared_with(grids[0], grids)))
 
 
 def compared_with(native: Shape, grids: Sequence[Shape]) -> Shape:

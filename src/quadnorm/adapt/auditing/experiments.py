@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import cache
 from itertools import pairwise
 
@@ -12,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from quadnorm._ways import ANCHORED, AS_TRAINED, EXTENDED, NATIVE, TRANSFERRED
+from quadnorm._ways import AS_TRAINED, EXTENDED, NATIVE, TRANSFERRED
 from quadnorm.adapt.anchoring import anchored_parts
-from quadnorm.adapt.auditing.data import Resolution
+from quadnorm.adapt.auditing.data import AuditData
 from quadnorm.adapt.auditing.gaps import Restriction, module_gaps
-from quadnorm.adapt.auditing.rows import AuditRow, extending_evaluates
+from quadnorm.adapt.auditing.rows import AuditRow
 from quadnorm.adapt.drift import drift
 from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.native import AtNative
@@ -79,25 +78,6 @@ def totals(model: nn.Module, inputs: Iterable[Tensor], names: tuple[str, ...]) -
     return [drift(y, outputs[0], names) for y in outputs]
 
 
-@dataclass(frozen=True)
-class Ways:
-    """The model under audit and what the ways make of it, for trial runs; None where a way does not serve."""
-
-    as_trained: nn.Module
-    anchored: nn.Module | None
-    extended: Extended | None
-    sizes: Shape
-    names: tuple[str, ...]
-
-
-def discrepancies(ways: Ways, inputs: Sequence[Tensor], rows: Sequence[AuditRow]) -> dict[str, list[float]]:
-    """:func:`totals` of every way; of extending only if it evaluates anything between the training nodes."""
-    models = {AS_TRAINED: ways.as_trained, ANCHORED: ways.anchored}
-    if extending_evaluates(rows):
-        models[EXTENDED] = ways.extended
-    return {way: totals(model, inputs, ways.names) for way, model in models.items() if model is not None}
-
-
 def intervene(
     rows: list[AuditRow], model: nn.Module, anchored: nn.Module, report: AnchorReport, probe: Probe, x: Tensor
 ) -> None:
@@ -125,27 +105,25 @@ def intervene(
 
 
 def errors(
-    ways: Ways, restrict: str, inputs: Mapping[Resolution, Tensor], targets: Mapping[Resolution, Tensor]
+    models: dict[str, nn.Module], data: AuditData, names: tuple[str, ...], restrict: str
 ) -> dict[str, list[float]]:
     """Mean relative L² error over the batch, per way and resolution."""
+    model, sizes = models[AS_TRAINED], data.grids[0]
     with torch.no_grad():
-        first = ways.as_trained(next(iter(inputs.values())))
+        first = model(data.fields[0])
     if not isinstance(first, Tensor):
         raise TypeError(
             f"make_input gave targets, and errors need a model that returns one tensor, got {type(first).__name__}; "
             "give inputs alone, or wrap the model to return the field that the targets are for"
         )
-    grid = ways.sizes, ways.names
-    models: dict[str, nn.Module | None] = {AS_TRAINED: ways.as_trained, ANCHORED: ways.anchored}
-    if ways.extended is not None:
-        models[EXTENDED] = Extended(ways.as_trained, *grid, "first", restrict)
-    models[NATIVE] = AtNative(ways.as_trained, *grid, restrict)
-    native = next(n for n, x in inputs.items() if tuple(x.shape[2:]) == ways.sizes)
-    if native in targets:
-        pairs = (inputs[native], targets[native])
-        models[TRANSFERRED] = transfer(ways.as_trained, *grid, pairs, restrict=restrict)
-    used = {way: model for way, model in models.items() if model is not None}
-    return {way: [_error(model, inputs[n], y) for n, y in targets.items()] for way, model in used.items()}
+    models = {**models, NATIVE: AtNative(model, sizes, names, restrict)}
+    if EXTENDED in models:
+        models[EXTENDED] = Extended(model, sizes, names, "first", restrict)
+    native = next(iter(data.inputs))
+    if native in data.targets:
+        pairs = (data.inputs[native], data.targets[native])
+        models[TRANSFERRED] = transfer(model, sizes, names, pairs, restrict=restrict)
+    return {way: [_error(m, data.inputs[n], y) for n, y in data.targets.items()] for way, m in models.items()}
 
 
 def _error(model: nn.Module, x: Tensor, target: Tensor) -> float:

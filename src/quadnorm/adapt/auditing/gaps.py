@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from math import isfinite, prod, sqrt
@@ -71,44 +71,36 @@ class Gaps:
     cumulative: dict[str, float] = field(default_factory=dict)
 
 
-def module_outputs(model: nn.Module, x: Any) -> dict[str, Tensor]:
-    """The first real tensor that each module returns in its first call, by the module's name."""
-    outputs: dict[str, Tensor] = {}
-
-    def leave(name: str, module: nn.Module, args: Any, kwargs: Any, output: Tensor) -> None:
-        outputs.setdefault(name, unhidden(output))
-
-    with _hooked(model, leave):
-        model(x)
-    return outputs
-
-
-def module_gaps(
-    model: nn.Module, x: Any, restriction: Restriction, reference: Mapping[str, Tensor] | None = None
-) -> Gaps:
+def module_gaps(model: nn.Module, x: Any, restriction: Restriction, coarse: Any = None) -> Gaps:
     """Run the model on x and compare each module's output with that for its restricted input.
 
-    A module that is called several times counts with its worst call. ``reference``: outputs of the run on the
-    restricted x, for the cumulative gaps.
+    A module that is called several times counts with its worst call; of what it returns, the first tensor. With
+    ``coarse``, the input on the coarser grid, also with its first output in the model's run there.
     """
-    gaps, busy = Gaps(), False
+    gaps, busy, reference = Gaps(), False, dict[str, Tensor]()
 
-    def leave(name: str, module: nn.Module, args: Any, kwargs: Any, output: Tensor) -> None:
+    def keep(name: str, module: nn.Module, args: Any, kwargs: Any, output: Tensor) -> None:
+        reference.setdefault(name, unhidden(output))
+
+    def compare(name: str, module: nn.Module, args: Any, kwargs: Any, output: Tensor) -> None:
         nonlocal busy
         if busy:
             return
-        coarse = unhidden(restriction.field(output))
-        if reference is not None and name in reference and reference[name].shape == coarse.shape:
-            gaps.cumulative.setdefault(name, relative(coarse, reference[name]))
+        restricted = unhidden(restriction.field(output))
+        if name in reference and reference[name].shape == restricted.shape:
+            gaps.cumulative.setdefault(name, relative(restricted, reference[name]))
         busy = True  # the module's parts run again too
         try:
             again = _on_restricted(module, args, kwargs, restriction)
         finally:
             busy = False
-        if again is not None and again.shape == coarse.shape:
-            gaps.introduced[name] = max(gaps.introduced.get(name, 0.0), relative(again, coarse))
+        if again is not None and again.shape == restricted.shape:
+            gaps.introduced[name] = max(gaps.introduced.get(name, 0.0), relative(again, restricted))
 
-    with _hooked(model, leave):
+    if coarse is not None:
+        with _hooked(model, keep):
+            model(coarse)
+    with _hooked(model, compare):
         model(x)
     return gaps
 
@@ -128,8 +120,7 @@ def _on_restricted(module: nn.Module, args: Any, kwargs: Any, restriction: Restr
 
 @contextmanager
 def _hooked(model: nn.Module, leave: Any) -> Iterator[None]:
-    """Call ``leave(name, module, args, kwargs, output)`` for each module that returns real numbers; the first tensor
-    counts, as attention also returns its weights."""
+    """Call ``leave(name, module, args, kwargs, output)`` for each module that returns real numbers."""
     names = {m: n for n, m in model.named_modules()}
 
     def hook(module: nn.Module, args: Any, kwargs: Any, returned: Any) -> None:

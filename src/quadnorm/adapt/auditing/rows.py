@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from quadnorm.adapt.auditing.gaps import call_gaps
+from quadnorm.adapt.auditing.gaps import Gaps, call_gaps
 from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.operations import TABLE
 from quadnorm.adapt.report import AnchorReport, Entry
@@ -30,6 +30,12 @@ class AuditRow:
     container: bool = False
     action: str = ""
     why: str = ""
+    floor: float = 0.0  # what is introduced below it is rounding
+
+    @property
+    def moves(self) -> bool:
+        """Whether the module introduces more than rounding."""
+        return (self.introduced or 0.0) > self.floor
 
     @property
     def label(self) -> str:
@@ -42,11 +48,11 @@ class AuditRow:
         if self.action == "left" or self.kind.startswith("call "):
             return self.why.partition(";")[0]
         if self.action == "unchanged":
-            return f"{self.why.partition(';')[0]}: what is left is its own error" if self.introduced else ""
+            return f"{self.why.partition(';')[0]}: what is left is its own error" if self.moves else ""
         if self.action != "anchored":
             if self.container:
-                return "that of its parts" if self.introduced else ""
-            return "unknown: a sum in a functional call or in a module without a rule" if self.introduced else ""
+                return "that of its parts" if self.moves else ""
+            return "unknown: a sum in a functional call or in a module without a rule" if self.moves else ""
         kind = self.kind.lower()
         if "spectral" in kind:
             return "the FFT's period and the boundary mass move with n"
@@ -64,8 +70,8 @@ class AuditRow:
         if self.container and self.action != "left":
             return ""
         if self.action == "unchanged":
-            return "extend" if self.introduced else ""
-        return "at_native" if self.action == "left" or self.introduced else ""
+            return "extend" if self.moves else ""
+        return "at_native" if self.action == "left" or self.moves else ""
 
     def cells(self) -> list[str]:
         """The row as text, under ``HEAD``."""
@@ -74,27 +80,21 @@ class AuditRow:
         return [self.label, self.kind, introduced, cumulative, order, alone, fixed, self.cause, self.remedy]
 
 
-def module_rows(
-    model: nn.Module,
-    introduced: dict[str, float],
-    cumulative: dict[str, float],
-    orders: dict[str, float],
-    report: AnchorReport,
-) -> list[AuditRow]:
+def module_rows(model: nn.Module, gaps: Gaps, orders: dict[str, float], report: AnchorReport) -> list[AuditRow]:
     """A row for each module that was measured or that the report names."""
     entries = {e.name: e for e in report if _is_about_module(e)}
     rows = []
     for name, module in model.named_modules():
-        if name not in introduced and name not in entries:
+        if name not in gaps.introduced and name not in entries:
             continue
         entry = entries.get(name)
-        inside = any(other != name and other.startswith(f"{name}." if name else "") for other in introduced)
+        inside = any(other != name and other.startswith(f"{name}." if name else "") for other in gaps.introduced)
         rows.append(
             AuditRow(
                 name=name,
                 kind=type(module).__name__,
-                introduced=introduced.get(name),
-                cumulative=cumulative.get(name),
+                introduced=gaps.introduced.get(name),
+                cumulative=gaps.cumulative.get(name),
                 order=orders.get(name),
                 container=inside and (entry is None or entry.action != "left"),
                 action="" if entry is None else entry.action,

@@ -253,7 +253,7 @@ def _require_sums(report: AnchorReport) -> None:
             "found no spatial sum that could be anchored in the model"
             + (f"; these were left as they are:\n{others}" if others else "")
             + "".join(f"\n{note}" for note in report.notes)
-            + "\nteach your own modules with register_anchor; quadnorm.extend or quadnorm.at_native may serve"
+            + "\nteach your own modules with register_anchor; quadnorm.transfer may serve"
         )
 
 

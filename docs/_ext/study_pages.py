@@ -9,7 +9,7 @@ from markup import code, escape, table
 def study_pages(results: Path) -> dict[str, str]:
     """Pages by file name; ``results`` is the page of measured results, linked where it has the study."""
     from quadnorm.lab.studies import estimate, study, study_names
-    from quadnorm.lab.studies.catalog.registry import derived, derived_names
+    from quadnorm.lab.studies.catalog import derived, derived_names
 
     measured = results.read_text(encoding="utf-8") if results.exists() else ""
     names = study_names()

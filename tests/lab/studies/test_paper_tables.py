@@ -79,7 +79,7 @@ def agrees(printed: PrintedCell, method: PrintedCell, baseline: PrintedCell) -> 
 def test_there_is_one_file_per_table_and_no_other():
     stored = {
         f.name.removesuffix(".toml")
-        for f in files("quadnorm.lab.studies.paper").joinpath("tables").iterdir()
+        for f in files("quadnorm.lab.studies").joinpath("paper_tables").iterdir()
         if f.name.endswith("toml")
     }
     assert stored == set(COUNTS) == {label.removeprefix("tab:") for label in paper_labels()}

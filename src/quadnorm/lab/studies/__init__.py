@@ -1,6 +1,6 @@
 """The paper's studies as data: what is trained, on what grids, at which budget, and what the paper printed."""
 
-from quadnorm.lab.studies.catalog.registry import derived, derived_names, study, study_names
+from quadnorm.lab.studies.catalog import derived, derived_names, study, study_names
 from quadnorm.lab.studies.estimate import TimeEstimate, estimate
 from quadnorm.lab.studies.overrides import changed
 from quadnorm.lab.studies.paper import paper_labels, paper_table, paper_tables

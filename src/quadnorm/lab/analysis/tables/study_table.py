@@ -10,7 +10,7 @@ from statistics import fmean
 from quadnorm.lab.analysis.results import Results, learned_alphas, load_results
 from quadnorm.lab.analysis.tables.panel import BASELINE, command, has_baseline, native_grid, panel_of
 from quadnorm.lab.analysis.tables.table import Table
-from quadnorm.lab.studies.paper.table import SPREADS
+from quadnorm.lab.studies.paper import SPREADS
 from quadnorm.lab.studies.study import Study
 
 NOT_LEARNED = 4  # times the best row's error

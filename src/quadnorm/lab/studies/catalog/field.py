@@ -6,9 +6,19 @@ their content on every grid; whole fields bring content that is new to a model w
 
 from dataclasses import replace
 
-from quadnorm.lab.studies.catalog.ours import CROP_PAD
-from quadnorm.lab.studies.catalog.parts import LR, NONE, seeds
-from quadnorm.lab.studies.study import AS_TRAINED, TRANSFER, TRANSFERRED, Budget, Desk, Params, Study, Variant, Way
+from quadnorm.lab.studies.catalog.parts import LR, seeds, shared_way
+from quadnorm.lab.studies.study import (
+    AS_TRAINED,
+    TRANSFER,
+    TRANSFERRED,
+    Budget,
+    Desk,
+    Method,
+    Params,
+    Study,
+    Variant,
+    Way,
+)
 
 BAND = 3
 _PROBLEMS: dict[str, tuple[str, Params]] = {
@@ -20,7 +30,7 @@ _OPERATORS: dict[str, Params] = {"fno": {"width": 32, "modes": 8, "layers": 4}, 
 # Epochs of as many processor seconds as 30 at 16: a step at 16, 32 and 64 in turn costs this many times as much.
 _COST = {("fno", 2): 3.1, ("resnet", 2): 5.2, ("fno", 1): 1.1, ("resnet", 1): 1.05}
 
-_WAYS = (AS_TRAINED, TRANSFERRED, *TRANSFER[1:], CROP_PAD)
+_WAYS = (AS_TRAINED, TRANSFERRED, *TRANSFER[1:], shared_way("crop-pad"))
 
 
 def _seen(ways: tuple[Way, ...], name: str, label: str, band: int) -> tuple[Way, ...]:
@@ -34,7 +44,7 @@ def _variant(problem: str, operator: str, band: int, train: tuple[int, ...] = (1
         name=f"{problem}, {operator}" + ("" if len(train) == 1 else ", equal cost" if share > 1 else ", equal samples"),
         problem=name,
         operator=operator,
-        methods=(replace(NONE, printed=None),),
+        methods=(Method("None", "none", printed=None),),
         train=train,
         test=(16, 32, 64, 128),
         budget=Budget(1000, 100, 200, epochs=round(200 / share), lr=LR[operator], patience=None),

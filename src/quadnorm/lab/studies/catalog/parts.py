@@ -1,35 +1,49 @@
-"""Parts that several studies share: the paper's rows, operators and budgets."""
+"""What the studies have in common: operators, budgets, and the other readings of the paper's rows."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib.resources import files
+from tomllib import loads
 from typing import Any
 
-from quadnorm.lab.studies.study import Budget, Desk, Method, Params, Variant, Way
-
-NONE = Method("None", "none")
-LAYER = Method("LayerNorm", "layer")
-INSTANCE = Method("InstanceNorm", "instance")
-GROUP = Method("GroupNorm", "group")
-RMS = Method("RMSNorm", "rms")
-# Instance mode: the printed native errors follow InstanceNorm's, and only this mode halves the slope.
-QUAD = Method("QuadNorm", "quad:instance")
-BLEND = Method("BlendQuadNorm", "blend:0.3")
-BLEND_01 = Method("BlendQuadNorm, α = 0.1", "blend:0.1")
-# The paper's listing always takes trapezoid weights; on periodic data an operator would put equal ones in their place.
-TRAPEZOID_QUAD, TRAPEZOID_BLEND, TRAPEZOID_BLEND_01 = (
-    replace(method, norm=f"{method.norm}:trapezoid") for method in (QUAD, BLEND, BLEND_01)
+from quadnorm.lab.studies.study import (
+    ANCHORED,
+    AS_TRAINED,
+    EXTENDED,
+    NATIVE,
+    TRANSFERRED,
+    Budget,
+    Desk,
+    Method,
+    Params,
+    Variant,
+    Way,
 )
 
-SEVEN = (NONE, LAYER, INSTANCE, GROUP, RMS, QUAD, BLEND)
-FIVE = (NONE, LAYER, QUAD, BLEND, BLEND_01)
-FOUR = (NONE, LAYER, QUAD, BLEND)
-THREE = (LAYER, QUAD, BLEND)
-TWO = (LAYER, QUAD)
 
-# Test grids of models trained at 64².
-FINE = (64, 128, 256)
-NEAR = (64, 96, 128)
+def read_table(name: str) -> dict[str, Any]:
+    """A TOML file of this folder."""
+    return loads(files("quadnorm.lab.studies.catalog").joinpath(f"{name}.toml").read_text(encoding="utf-8"))
 
-PICTURED = ("LayerNorm", "QuadNorm")  # the methods whose fields the figures show
+
+SHARED = read_table("shared")
+_CORE = {way.name: way for way in (AS_TRAINED, ANCHORED, EXTENDED, NATIVE, TRANSFERRED)}
+
+
+def way_of(row: Mapping[str, Any]) -> Way:
+    """The way of a row of a file."""
+    return Way(**{**row, "view": tuple(row.get("view", {}).items())})
+
+
+def shared_way(name: str) -> Way:
+    """The way of this name in ``study.py`` or ``shared.toml``."""
+    return _CORE[name] if name in _CORE else way_of({"name": name, **SHARED["ways"][name]})
+
+
+def seeds(count: int) -> tuple[int, ...]:
+    """0, 1, …: the same seeds for every method, so that runs can be paired."""
+    return tuple(range(count))
+
 
 LR = {"fno": 5e-4, "galerkin": 3e-4, "transolver": 3e-4, "resnet": 1e-3}
 OPERATORS: dict[str, dict[str, Any]] = {
@@ -44,52 +58,8 @@ BLOCKS: dict[str, tuple[str, Params]] = {
     "galerkin": (", one norm per block", {"norms_per_block": 1}),
 }
 
-MODE = (
-    "QuadNorm runs in instance mode, which the printed native errors point to; the paper's listing defaults to layer."
-)
-GALERKIN_MODE = (
-    "In a Galerkin Transformer QuadNorm runs in layer mode, the default of the paper's listing: its printed native "
-    "errors lie below LayerNorm's, while in instance mode we measure 13 to 24 % above. Instance mode is a row of ours."
-)
-MATCHED = "The paper draws its test sets resolution by resolution; here every resolution sees the same instances."
-STAND_IN = "The small presets replace the released files by darcy, which draws the same law."
-SYNTHETIC = (
-    "The data are called synthetic in tab:bootstrap-cis and the released files elsewhere; here they are darcy, "
-    "drawn anew. "
-    "The numbers of samples are not stated: 900, 100 and 200, the paper's split of the released files."
-)
 # The grid on which the paper's sine transform solves: it leaves both ends out.
 INTERIOR = {"placement": "interior"}
-INTERIOR_NOTE = (
-    "Helmholtz data lie on the interior grid (j+1)/(n+1), which the paper's sine transform implies; QuadNorm takes "
-    "that grid's own weights, which reach to the boundary, not the trapezoid's. On the endpoint-inclusive grid "
-    "instead: problem.placement=endpoint."
-)
-SINE_BUDGET = "The paper states no numbers of samples for this problem: 1000, 100 and 200 are chosen, and 200 epochs."
-TWO_LAYERNORMS = (
-    "The paper's LayerNorm reduces over (C, H, W), while the stock Transolver's acts on each token; "
-    "both are run, under names of their own."
-)
-RELEASED = (
-    "Training and validation samples come from smooth1, test samples from smooth2, as the paper states for its "
-    "500-epoch benchmark; its other studies of the files state no split, and get the same."
-)
-GELU = (
-    "Every FNO block ends in a GELU, the last one too, as the paper's description reads; the operator's own default "
-    "leaves it out of the last block."
-)
-BICUBIC_NOTE = (
-    "The paper evaluates by bicubic interpolation here and by subsampling elsewhere. Data are subsampled (a binary "
-    "coefficient stays binary); the errors on bicubically interpolated test data stand beside. To train on them too: "
-    "problem.restriction=bicubic."
-)
-BICUBIC = Way("bicubic", "as trained, bicubic data", view=(("restriction", "bicubic"),))
-
-
-def seeds(count: int) -> tuple[int, ...]:
-    """0, 1, …: the same seeds for every method, so that runs can be paired."""
-    return tuple(range(count))
-
 
 # What the desk preset gives a run. It is the same in every study of an operator, so that studies share their runs: an
 # FNO is trained at 32² whatever grid the paper trains it at, the attention models at 16², the test grids in proportion.
@@ -101,25 +71,36 @@ _DESK = {
 }
 
 
-def desk(operator: str, trained_at: int, methods: tuple[str, ...] = (), **changes: Any) -> Desk:
+# A Transolver on Helmholtz has the paper's width and samples, and more steps than elsewhere: every such model begins on
+# a plateau of 30 %, where it ignores the wavenumber. With the paper's width and samples it leaves it after 1,100 to
+# 3,000 steps; with 500 samples after 5,500, and with half the width not within 5,000.
+_HELMHOLTZ = {
+    "epochs": 100,
+    "train": 1000,
+    "width": 1.0,
+    "left_out": (
+        "QuadNorm, trapezoid weights",
+        "QuadNorm, layer mode, trapezoid weights",
+        "BlendQuadNorm, trapezoid weights",
+    ),
+}
+
+
+def desk_budget(operator: str, trained_at: int, like: str = "", **changes: Any) -> Desk:
     """The desk budget of an operator that the paper trains at ``trained_at``² (the finest grid, if several).
 
-    >>> desk("galerkin", 64).coarsen, desk("galerkin", 64, epochs=20).epochs
+    ``like``: the budget that is changed, if not the operator's: ``helmholtz``, or ``plain``, which has no defaults but
+    those of :class:`Desk`.
+
+    >>> desk_budget("galerkin", 64).coarsen, desk_budget("galerkin", 64, epochs=20).epochs
     (4, 20)
     """
+    changes = {key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()}
+    if like == "plain":
+        return Desk(**changes)
     grid, usual = _DESK[operator]
-    return replace(usual, methods=methods, coarsen=max(1, trained_at // grid), **changes)
-
-
-def helmholtz_desk(*methods: str) -> Desk:
-    """The desk budget of a Transolver on Helmholtz: the paper's width and samples, and more steps than elsewhere.
-
-    Every such model begins on a plateau of 30 %, where it ignores the wavenumber. With the paper's width and samples it
-    leaves it after 1,100 to 3,000 steps; with 500 samples after 5,500, and with half the width not within 5,000.
-    """
-    trapezoid = ("QuadNorm, trapezoid weights", "QuadNorm, layer mode, trapezoid weights")
-    left_out = (*trapezoid, "BlendQuadNorm, trapezoid weights")
-    return replace(desk("transolver", 64, methods, epochs=100), train=1000, width=1.0, left_out=left_out)
+    base: dict[str, Any] = {"coarsen": max(1, trained_at // grid), **(_HELMHOLTZ if like == "helmholtz" else {})}
+    return replace(usual, **{**base, **changes})
 
 
 def with_readings(methods: tuple[Method, ...], operator: str, problem: str, block: bool = False) -> tuple[Method, ...]:
@@ -132,7 +113,8 @@ def with_readings(methods: tuple[Method, ...], operator: str, problem: str, bloc
     with ``block``      LayerNorm, QuadNorm and BlendQuadNorm also in the other form of the operator's block
     ==================  ==================================================================================
 
-    >>> [(row.label, row.norm) for row in with_readings(TWO, "transolver", "darcy")]  # doctest: +NORMALIZE_WHITESPACE
+    >>> two = (Method("LayerNorm", "layer"), Method("QuadNorm", "quad:instance"))
+    >>> [(row.label, row.norm) for row in with_readings(two, "transolver", "darcy")]  # doctest: +NORMALIZE_WHITESPACE
     [('LayerNorm', 'layer'), ('LayerNorm, token-wise', 'token'),
      ('QuadNorm', 'quad:instance'), ('QuadNorm, layer mode', 'quad')]
     """
@@ -152,9 +134,9 @@ def with_readings(methods: tuple[Method, ...], operator: str, problem: str, bloc
                 group.append(read(method, ", layer mode", ":".join([kind, *options[1:]])))
             elif kind == "quad":
                 group.append(read(method, ", instance mode", ":".join([kind, "instance", *options])))
-            if problem == "helmholtz" and method.label in (QUAD.label, BLEND.label):
+            if problem == "helmholtz" and method.label in ("QuadNorm", "BlendQuadNorm"):
                 group += [read(row, ", trapezoid weights", f"{row.norm}:trapezoid") for row in group]
-            if block and method.label in (LAYER.label, QUAD.label, BLEND.label):
+            if block and method.label in ("LayerNorm", "QuadNorm", "BlendQuadNorm"):
                 suffix, change = BLOCKS[operator]
                 group += [read(row, suffix, row.norm, change) for row in group]
         rows += group
@@ -165,41 +147,43 @@ def variant(
     problem: str,
     operator: str,
     methods: tuple[Method, ...],
-    train: int | tuple[int, ...],
+    train: tuple[int, ...],
     test: tuple[int, ...],
-    desk: Desk,
     *,
     name: str = "main",
-    samples: tuple[int, int, int] | None = None,
+    samples: Sequence[int] = (),
     epochs: int = 200,
-    patience: int | None = 30,
+    patience: int = 30,
     warmup: float | None = None,
-    table: str | None = None,
+    lr: float | None = None,
+    batch: int = 20,
+    desk: Params | None = None,
+    table: str = "",
     panel: str | None = None,
     statistic: str | None = None,
     problem_params: Params | None = None,
+    operator_params: Params | None = None,
     readings: bool = True,
     block: bool = False,
-    **operator_params: Any,
 ) -> Variant:
     """A variant with the paper's defaults for arguments that are not given, and the other readings of its rows."""
-    if operator == "galerkin":  # in layer mode, see GALERKIN_MODE
-        quad = (replace(m, norm=m.norm.replace("quad:instance", "quad")) for m in methods)
-        methods = tuple(n if m.label == QUAD.label else m for m, n in zip(methods, quad, strict=True))
-    if samples is None:
-        samples = (900, 100, 200) if problem.startswith("darcy") else (1000, 100, 200)
+    if operator == "galerkin":  # in layer mode, see the note galerkin-mode
+        methods = tuple(
+            replace(m, norm=m.norm.replace("quad:instance", "quad")) if m.label == "QuadNorm" else m for m in methods
+        )
+    train_samples, val, testing = samples or ((900, 100, 200) if problem.startswith("darcy") else (1000, 100, 200))
     return Variant(
         name=name,
         problem=problem,
         operator=operator,
         methods=with_readings(methods, operator, problem, block) if readings else methods,
-        train=(train,) if isinstance(train, int) else train,
+        train=train,
         test=test,
-        budget=Budget(*samples, epochs=epochs, lr=LR[operator], patience=patience, warmup=warmup),
-        desk=desk,
+        budget=Budget(train_samples, val, testing, epochs, lr or LR[operator], patience or None, warmup, batch),
+        desk=desk_budget(operator, max(train), **(desk or {})),
         problem_params={**(INTERIOR if problem == "helmholtz" else {}), **(problem_params or {})},
-        operator_params={**OPERATORS[operator], **operator_params},
-        label=table and f"tab:{table}",
+        operator_params={**OPERATORS.get(operator, {}), **(operator_params or {})},
+        label=f"tab:{table}" if table else None,
         panel=panel,
         statistic=statistic,
     )

@@ -7,7 +7,7 @@ import pytest
 
 from quadnorm._ways import WAYS
 from quadnorm.adapt.drift import Drifts
-from quadnorm.lab.analysis.ways import way_title
+from quadnorm.lab.analysis.comparisons import way_title
 from quadnorm.lab.studies.study import ANCHORED, AS_TRAINED, EXTENDED, NATIVE, TRANSFERRED
 
 ROOT = Path(__file__).parents[1]

@@ -11,9 +11,9 @@ COMMAND = "quadnorm report results/*.tar.xz --files out"
 
 def figure_page(packs: Iterable[Path]) -> str:
     """Every figure that the records can draw, as SVG in the colours of the page; then what is missing, and why."""
-    from quadnorm.lab.analysis.figures.registry import DRAWINGS, attempt
+    from quadnorm.lab.analysis.export import DRAWINGS, attempt
     from quadnorm.lab.analysis.figures.style import inline_svg
-    from quadnorm.lab.analysis.library import Library
+    from quadnorm.lab.analysis.results import Library
     from quadnorm.lab.studies.pack import unpack
 
     parts = [

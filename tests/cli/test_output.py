@@ -110,7 +110,7 @@ def test_study_list_starts_with_the_demo_and_cuts_no_name(tmp_path, capsys):
 
 
 def test_study_list_fits_a_terminal(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr("quadnorm.cli.commands.study_list._width", lambda: 80)
+    monkeypatch.setattr("quadnorm.cli.commands.study._width", lambda: 80)
     assert run(["study", "list", "--preset", "smoke", "--out", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines[:-1])) <= 80

@@ -7,7 +7,7 @@ import pytest
 
 from quadnorm.lab.analysis.claims.judging import judge_all
 from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, PARTLY
-from quadnorm.lab.analysis.library import Library
+from quadnorm.lab.analysis.results import Library
 from quadnorm.lab.report.markdown import results_page, studies_page, update_readme
 from quadnorm.lab.studies.pack import unpack
 from tests import ROOT

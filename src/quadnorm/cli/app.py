@@ -15,9 +15,8 @@ import typer
 from quadnorm._extras import advised, missing_module
 from quadnorm._memory import no_memory, out_of_memory
 from quadnorm._text import one_line, printable
-from quadnorm.cli.commands import adapt, advise, bench, data, doctor, evaluate, report, study, theory, train
-from quadnorm.cli.levels import set_level
-from quadnorm.cli.terminal import prepare_streams
+from quadnorm.cli.commands import adapt, advise, bench, data, evaluate, report, study, theory, train
+from quadnorm.cli.terminal import prepare_streams, set_level
 
 app = typer.Typer(
     name="quadnorm",
@@ -37,7 +36,7 @@ app.command(name="report")(report.report)
 app.command(name="theory")(theory.theory)
 app.add_typer(bench.app, name="bench")
 app.command(name="advise")(advise.advise)
-app.command(name="doctor")(doctor.doctor)
+app.command(name="doctor")(advise.doctor)
 
 _EXPECTED = (ValueError, TypeError, IndexError, OSError, ImportError)  # their messages are written for users
 _LONGEST = 1000

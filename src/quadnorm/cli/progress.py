@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from quadnorm.cli.levels import note, quiet
+from quadnorm.cli.terminal import note, quiet
 
 EVERY = 10.0  # least number of seconds between two lines about the same task
 

@@ -2,7 +2,7 @@
 
 from math import isfinite, sqrt
 
-from quadnorm.lab.analysis.statistics.samples import t_quantile
+from quadnorm.lab.analysis.statistics.paired import t_quantile
 
 
 def std_from_interval(half, n):

@@ -3,7 +3,7 @@
 from math import nan
 
 from quadnorm.lab.analysis.changes import changes, changes_table
-from quadnorm.lab.analysis.library import Library
+from quadnorm.lab.analysis.results import Library
 from quadnorm.lab.studies import study
 from tests.lab.analysis.synthetic_records import like_the_paper, noise, write_records
 

@@ -7,9 +7,8 @@ import re
 import pytest
 
 from quadnorm.lab.analysis import export as export_module
-from quadnorm.lab.analysis.export import export
+from quadnorm.lab.analysis.export import drawing, export
 from quadnorm.lab.analysis.figures import registry as figures
-from quadnorm.lab.analysis.figures.registry import drawing
 from quadnorm.lab.analysis.results import Results
 from quadnorm.lab.analysis.tables import table_names, table_of
 from quadnorm.lab.studies import study, study_names

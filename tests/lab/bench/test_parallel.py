@@ -1,7 +1,15 @@
 """The table of messages: what is counted agrees with the formulas, and the model orders as it should."""
 
-from quadnorm.lab.bench.parallel import _counted, _predicted, _speed
-from quadnorm.lab.bench.traffic import Exchange, Layer, instance_norms, predicted, spectral_layers
+from quadnorm.lab.bench.parallel import (
+    Exchange,
+    Layer,
+    _counted,
+    _predicted,
+    _speed,
+    instance_norms,
+    predicted,
+    spectral_layers,
+)
 
 
 def test_counted_messages_agree_with_the_formulas() -> None:

@@ -6,9 +6,10 @@ import re
 import pytest
 
 import quadnorm
+from quadnorm._ways import WAYS
 from quadnorm.adapt.auditing.report import FUNCTIONS
 from quadnorm.cli.commands.evaluate import NAMES
-from quadnorm.lab.analysis.ways import WAYS, way_title
+from quadnorm.lab.analysis.comparisons import way_title
 from quadnorm.lab.report.glossary import GLOSSARY
 from tests import ROOT
 

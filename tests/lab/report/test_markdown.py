@@ -5,21 +5,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from quadnorm.lab.analysis.claims.judging import Judged, judge_all
-from quadnorm.lab.analysis.claims.ledger import CLAIMS
+from quadnorm.lab.analysis.claims.judging import CLAIMS, Judged, judge_all
 from quadnorm.lab.analysis.claims.verdicts import NOT_RUN, PARTLY, REPRODUCED, Finding
-from quadnorm.lab.analysis.library import Library
+from quadnorm.lab.analysis.results import Library
 from quadnorm.lab.analysis.tables.reach import COLUMNS, reach_table, reaches
 from quadnorm.lab.report.markdown import (
     BEGIN,
     END,
+    readings_table,
     readme_table,
     results_page,
+    sentences,
     studies_page,
     update_readme,
+    verdict_table,
     write_results,
 )
-from quadnorm.lab.report.verdict_tables import readings_table, sentences, verdict_table
 from quadnorm.lab.studies import study
 from quadnorm.lab.studies.runner import select
 from tests.lab.analysis.synthetic_records import write_records

@@ -13,7 +13,7 @@ from math import nan
 import pytest
 
 from quadnorm.cli.app import run
-from quadnorm.lab.analysis.claims.ledger import CLAIMS
+from quadnorm.lab.analysis.claims.judging import CLAIMS
 from quadnorm.lab.report import build_report
 from quadnorm.lab.report.chart import chart
 from quadnorm.lab.studies import study, study_names
@@ -269,8 +269,8 @@ def test_the_full_catalog_fits_in_size(tmp_path):
 MEANWHILE = """
 import os, signal, sys
 from pathlib import Path
-from quadnorm.lab.analysis.library import Library
-from quadnorm.lab.report.figures import drawn, drawn_meanwhile
+from quadnorm.lab.analysis.results import Library
+from quadnorm.lab.report.page import drawn, drawn_meanwhile
 library = Library([Path(sys.argv[1])])
 assert "torch" not in sys.modules
 with drawn_meanwhile(library) as figures:

@@ -116,7 +116,7 @@ def test_learned_blends_are_read_out(tmp_path):
 
 def test_parameters_are_those_of_the_paper():
     """Transolver 307K; the FNO as documented, complex weights counted once."""
-    from quadnorm.lab.studies.execute import facts_of
+    from quadnorm.lab.studies.runner import facts_of
     from quadnorm.operators import FNO, Transolver
 
     assert facts_of(FNO(norm="none"))["parameters"] == 1_188_353

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from quadnorm.cli.app import run
-from quadnorm.lab.analysis.figures.evidence import draw
+from quadnorm.lab.analysis.figures.statements import draw
 from quadnorm.lab.theory import Evidence, averages, statement
 
 

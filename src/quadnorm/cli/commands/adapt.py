@@ -10,8 +10,7 @@ import typer
 
 from quadnorm._load import from_file, names_file
 from quadnorm._text import one_line, printable
-from quadnorm.cli.options import Csv, Json, Param, grid, parameters
-from quadnorm.cli.terminal import dumps, rows_as, say
+from quadnorm.cli.terminal import Csv, Json, Param, dumps, grid, parameters, rows_as, say
 
 Grids = Annotated[
     list[str] | None,

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from quadnorm._load import names_file
-from quadnorm.cli.options import MOST_THREADS, Csv, Json, Param, Seed, grid, parameters
 from quadnorm.cli.progress import bars
-from quadnorm.cli.terminal import dumps, rows_as, say, table
+from quadnorm.cli.terminal import MOST_THREADS, Csv, Json, Param, Seed, dumps, grid, parameters, rows_as, say, table
 
 app = typer.Typer(help="PDE problems: list and describe them; make, draw and delete samples.", no_args_is_help=True)
 

@@ -13,9 +13,7 @@ import typer
 from quadnorm._files import write_atomic
 from quadnorm._text import printable
 from quadnorm._ways import WAYS
-from quadnorm.cli.levels import note
-from quadnorm.cli.options import Csv, Json, grid, parameters
-from quadnorm.cli.terminal import rows_as, table
+from quadnorm.cli.terminal import Csv, Json, grid, note, parameters, rows_as, table
 
 if TYPE_CHECKING:
     from quadnorm.training.evaluation import Errors

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quadnorm.cli.levels import note
-from quadnorm.cli.terminal import say
+from quadnorm.cli.terminal import note, say
 
 if TYPE_CHECKING:
-    from quadnorm.lab.analysis.library import Library
+    from quadnorm.lab.analysis.results import Library
 
 _MOST_LINES = 5
 

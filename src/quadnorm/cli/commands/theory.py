@@ -42,7 +42,7 @@ def theory(
     if as_json:
         print(json.dumps([s.to_json(evidence) for s, evidence in measured], indent=2))
     if figure:
-        from quadnorm.lab.analysis.figures.evidence import draw
+        from quadnorm.lab.analysis.figures.statements import draw
         from quadnorm.lab.analysis.figures.style import save
 
         for s, evidence in measured:

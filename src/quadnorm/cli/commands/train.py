@@ -8,9 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from quadnorm.cli.levels import note, progress_option
 from quadnorm.cli.progress import bars
-from quadnorm.cli.terminal import say
+from quadnorm.cli.terminal import note, progress_option, say
 
 
 @contextmanager

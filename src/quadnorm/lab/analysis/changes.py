@@ -9,10 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite
 
-from quadnorm.lab.analysis.library import Library
-from quadnorm.lab.analysis.results import Results
-from quadnorm.lab.analysis.statistics.paired import PairedTest, holm, paired_t
-from quadnorm.lab.analysis.statistics.samples import common
+from quadnorm.lab.analysis.results import Library, Results
+from quadnorm.lab.analysis.statistics.paired import PairedTest, common, holm, paired_t
 from quadnorm.lab.analysis.statistics.summaries import summarize
 from quadnorm.lab.analysis.tables.table import Cell, Panel, Table, grid_name
 from quadnorm.lab.studies import study_names

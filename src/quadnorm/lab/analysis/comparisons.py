@@ -1,13 +1,13 @@
-"""One method compared with another at one grid of one study: the input of derived tables and claims."""
+"""Comparisons of two methods in one setting, and the ways to use a trained model, by their names in records."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from quadnorm.lab.analysis.library import Library
-from quadnorm.lab.analysis.results import Results, Seeds, printed_variant
-from quadnorm.lab.analysis.statistics.paired import Improvement, bootstrap_improvement, cohens_d
-from quadnorm.lab.analysis.statistics.samples import common, values
+from quadnorm._ways import WAYS
+from quadnorm.lab.analysis.results import Library, Results, Seeds, printed_variant
+from quadnorm.lab.analysis.statistics.paired import Improvement, bootstrap_improvement, cohens_d, common, values
 from quadnorm.lab.studies.study import Variant
 
 
@@ -102,3 +102,50 @@ def better_of(library: Library, contrast: Contrast) -> tuple[str, Comparison] | 
         return None
     best = max(candidates, key=lambda name: candidates[name].improvement.value)
     return best, candidates[best]
+
+
+AS_TRAINED, ANCHORED, EXTENDED, NATIVE, TRANSFERRED = WAYS
+
+# Way → names of its evaluations in records.
+NAMES: dict[str, tuple[str, ...]] = {
+    AS_TRAINED: ("as-trained",),
+    ANCHORED: ("anchored", "anchor-all"),
+    EXTENDED: ("extended",),
+    NATIVE: ("native",),
+    TRANSFERRED: ("transferred",),
+}
+TITLES = {
+    **{name: way.title for name, way in WAYS.items()},
+    "anchor-norms": "norms anchored",
+    "anchor-kernels": "all sums but the norms' anchored",
+    "native-fourier": f"{WAYS[NATIVE].title}, zero-padded",
+    "crop-pad": "fixed band",
+    "bicubic": "bicubic data",
+}
+
+
+def way_of(evaluation: str) -> str | None:
+    """The way that an evaluation belongs to, or None.
+
+    >>> way_of("anchor-all"), way_of("crop-pad")
+    ('anchored', None)
+    """
+    return next((way for way, names in NAMES.items() if evaluation in names), None)
+
+
+def evaluation_for(way: str, evaluations: Iterable[str]) -> str | None:
+    """The one of these evaluations that belongs to a way, or None.
+
+    >>> evaluation_for("anchored", ["as-trained", "anchor-all"])
+    'anchor-all'
+    """
+    return next((name for name in evaluations if name in NAMES[way]), None)
+
+
+def way_title(evaluation: str) -> str:
+    """The name of an evaluation for readers.
+
+    >>> way_title("anchor-all"), way_title("crop-pad")
+    ('anchored', 'fixed band')
+    """
+    return TITLES.get(way_of(evaluation) or evaluation, evaluation)

@@ -1,19 +1,113 @@
-"""Write every table and figure to files, for use in a paper."""
+"""Every figure by name: the paper's, redrawn from records, and ours; and all tables and figures as files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
+from tomllib import loads
+from typing import Any
 
 from quadnorm._files import write_atomic
-from quadnorm.lab.analysis.figures.registry import save_figures
-from quadnorm.lab.analysis.library import Library, library_of
+from quadnorm._suggest import unknown
+from quadnorm.lab.analysis.figures.style import save
+from quadnorm.lab.analysis.results import Library, library_of
 from quadnorm.lab.analysis.tables.derived import derived_table, table_names
 from quadnorm.lab.analysis.tables.study_table import table_of
 from quadnorm.lab.analysis.tables.table import Table
 from quadnorm.lab.studies import study_names
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure that can be drawn. ``needs``: the studies whose records it uses; empty for figures of the theory.
+
+    ``stored``: whether it shows fields or an audit, which runs store when they are evaluated.
+    """
+
+    name: str
+    title: str
+    caption: str
+    draw: Callable[[Library], Any | None]
+    needs: tuple[str, ...] = ()
+    label: str = ""  # the paper's, if it is one of its figures
+    stored: bool = False
+
+
+def _drawn_by(place: str) -> Callable[[Library], Any | None]:
+    """The function "module:name" of the figures, imported when it draws: the theory's load torch, pages do not."""
+    module, _, name = place.partition(":")
+
+    def draw_it(library: Library) -> Any | None:
+        return getattr(import_module(f"quadnorm.lab.analysis.figures.{module}"), name)(library)
+
+    return draw_it
+
+
+def _drawing(name: str, row: Mapping[str, Any]) -> Drawing:
+    return Drawing(name, **{**row, "draw": _drawn_by(row["draw"]), "needs": tuple(row.get("needs", ()))})
+
+
+_TABLE = loads(files("quadnorm.lab.analysis.figures").joinpath("figures.toml").read_text(encoding="utf-8"))
+DRAWINGS: tuple[Drawing, ...] = tuple(_drawing(name, row) for name, row in _TABLE.items())
+
+
+def figure_names() -> tuple[str, ...]:
+    """The names that :func:`draw` knows."""
+    return tuple(d.name for d in DRAWINGS)
+
+
+def drawing(name: str) -> Drawing:
+    """A figure by name; the name may begin with ``fig:``."""
+    for d in DRAWINGS:
+        if d.name == name.removeprefix("fig:"):
+            return d
+    raise ValueError(unknown("figure", name, figure_names()))
+
+
+def draw(name: str, library: Library) -> Any | None:
+    """A matplotlib figure, or None if the records it needs are missing."""
+    return drawing(name).draw(library)
+
+
+def attempt(name: str, library: Library) -> tuple[Any | None, str]:
+    """The figure and an empty text, or None and the reason: missing records, or files that cannot be read.
+
+    For a given library each figure is drawn only once.
+    """
+    key = ("figure", name)
+    if key not in library.memo:
+        library.memo[key] = _attempt(drawing(name), library)
+    outcome: tuple[Any | None, str] = library.memo[key]
+    return outcome
+
+
+def _attempt(d: Drawing, library: Library) -> tuple[Any | None, str]:
+    try:
+        figure = d.draw(library)
+    except (ValueError, OSError, RuntimeError, LookupError, TypeError, ArithmeticError) as error:
+        return None, f"{type(error).__name__}: {error}"
+    if figure is not None:
+        return figure, ""
+    stored = ", with the fields that a run stores" if d.stored else ""
+    what = f"needs records of {' or '.join(d.needs)} at the desk or paper preset{stored}"
+    return None, f"{what}: quadnorm study run {d.needs[0]} --preset desk"
+
+
+def save_figures(library: Library, folder: Path) -> tuple[list[Path], dict[str, str]]:
+    """Write every figure that can be drawn as SVG and PNG; returns the files, and the reasons for missing figures."""
+    files: list[Path] = []
+    missing: dict[str, str] = {}
+    for d in DRAWINGS:
+        figure, why = attempt(d.name, library)
+        if figure is None:
+            missing[d.name] = why
+        else:
+            files += save(figure, Path(folder) / d.name)
+    return files, missing
 
 
 @dataclass(frozen=True)

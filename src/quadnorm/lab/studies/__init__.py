@@ -2,8 +2,8 @@
 
 from quadnorm.lab.studies.catalog import derived, derived_names, study, study_names
 from quadnorm.lab.studies.estimate import TimeEstimate, estimate
-from quadnorm.lab.studies.overrides import changed
 from quadnorm.lab.studies.paper import paper_labels, paper_table, paper_tables
+from quadnorm.lab.studies.presets import changed
 from quadnorm.lab.studies.study import Budget, Derived, Desk, Method, Run, Study, Variant, Way
 
 __all__ = [

@@ -196,7 +196,7 @@ class Study:
     ``tables`` are the paper's tables that it rebuilds. ``statistic`` is the number after ±: ``ci95`` or ``std``.
     ``metric``: the relative L² error that tables show, ``plain`` (equal weights) or ``weighted`` by the quadrature.
     ``notes`` say what the paper leaves open, what was chosen, and where it contradicts itself. ``changes`` are the
-    overrides that were applied (see :mod:`quadnorm.lab.studies.overrides`): a changed study is another study.
+    overrides that were applied (see :mod:`quadnorm.lab.studies.presets`): a changed study is another study.
     ``pictured``: methods whose first seed stores fields and an audit for figures
     (see :mod:`quadnorm.lab.studies.pictures`).
     """

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from quadnorm.lab.analysis.claims import rules
-from quadnorm.lab.analysis.claims.judging import find, fitted
-from quadnorm.lab.analysis.claims.ledger import CLAIMS, FIELD
+from quadnorm.lab.analysis.claims.judging import CLAIMS, FIELD, find, fitted
 from quadnorm.lab.analysis.claims.rules import ABOUT, MARGIN, RULES
 from quadnorm.lab.analysis.claims.verdicts import REPRODUCED
 from quadnorm.lab.studies.paper import paper_table

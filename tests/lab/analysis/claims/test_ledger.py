@@ -6,12 +6,11 @@ from dataclasses import replace
 import pytest
 
 from quadnorm.lab.analysis.claims.evidence import Setting
-from quadnorm.lab.analysis.claims.judging import find, judge_all
-from quadnorm.lab.analysis.claims.ledger import CLAIMS, CONTRADICTIONS, FIELD, REASONS
+from quadnorm.lab.analysis.claims.judging import CLAIMS, CONTRADICTIONS, FIELD, REASONS, find, judge_all
 from quadnorm.lab.analysis.claims.rules import RULES, cell_value
 from quadnorm.lab.analysis.claims.verdicts import NOT_RUN
-from quadnorm.lab.analysis.library import Library
-from quadnorm.lab.analysis.statistics.fits import fit_power
+from quadnorm.lab.analysis.results import Library
+from quadnorm.lab.analysis.statistics.summaries import fit_power
 from quadnorm.lab.studies import paper_labels, paper_table, study
 from quadnorm.lab.studies.records import task_of
 from tests.lab.analysis.synthetic_records import write_records

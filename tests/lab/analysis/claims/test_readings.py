@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from quadnorm.lab.analysis.claims.evidence import LISTING, Reading, Setting, readings_of, row_of
-from quadnorm.lab.analysis.claims.judging import judge
-from quadnorm.lab.analysis.claims.ledger import Case, Claim
+from quadnorm.lab.analysis.claims.judging import Case, Claim, judge
 from quadnorm.lab.analysis.claims.readings import best_reading, distances, listing_for, pattern, rows_read, tries
-from quadnorm.lab.analysis.library import Library
+from quadnorm.lab.analysis.results import Library
 from quadnorm.lab.studies import study, study_names
 from tests.lab.analysis.claims.simulated import Simulated
 

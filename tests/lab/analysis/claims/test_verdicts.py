@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from quadnorm.lab.analysis.claims import evidence
 from quadnorm.lab.analysis.claims.evidence import Reading, Setting
-from quadnorm.lab.analysis.claims.judging import find, fitted, judge
-from quadnorm.lab.analysis.claims.ledger import CLAIMS, Case
+from quadnorm.lab.analysis.claims.judging import CLAIMS, Case, find, fitted, judge
 from quadnorm.lab.analysis.claims.verdicts import (
     CONTRADICTED,
     NOT_RUN,
@@ -21,7 +20,7 @@ from quadnorm.lab.analysis.claims.verdicts import (
     effect_verdict,
     together,
 )
-from quadnorm.lab.analysis.library import Library
+from quadnorm.lab.analysis.results import Library
 from quadnorm.lab.analysis.statistics.intervals import Estimate
 from quadnorm.lab.studies import study
 from tests.lab.analysis.claims.simulated import Simulated

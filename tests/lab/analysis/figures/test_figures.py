@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from quadnorm._files import sealed
-from quadnorm.lab.analysis.figures import degradation, fields, transfer
-from quadnorm.lab.analysis.figures import registry as figures
-from quadnorm.lab.analysis.figures.palette import styles
-from quadnorm.lab.analysis.figures.registry import DRAWINGS, attempt, draw, drawing, figure_names, save_figures
-from quadnorm.lab.analysis.figures.style import INK, inline_svg, save
-from quadnorm.lab.analysis.library import Library
+from quadnorm.lab.analysis import export as figures
+from quadnorm.lab.analysis.export import DRAWINGS, attempt, draw, drawing, figure_names, save_figures
+from quadnorm.lab.analysis.figures import degradation, fields, records
+from quadnorm.lab.analysis.figures.style import INK, inline_svg, save, styles
+from quadnorm.lab.analysis.results import Library
 from quadnorm.lab.studies import study, study_names
 from quadnorm.lab.studies.pictures import audit_file, picture_file
 from tests import ROOT
@@ -220,7 +219,7 @@ def test_curves_carry_the_means_of_the_records(library, drawn):
     line = next(line for line in figure.axes[0].lines if line.get_label() == "QuadNorm")
     wanted = [np.mean(list(results.of("fno", "QuadNorm", n).values())) for n in v.test]
     assert np.allclose(line.get_ydata(), wanted)
-    assert transfer.means(results, v, "QuadNorm") == pytest.approx(dict(zip(v.test, wanted, strict=True)))
+    assert records.means(results, v, "QuadNorm") == pytest.approx(dict(zip(v.test, wanted, strict=True)))
 
 
 def test_files_do_not_depend_on_the_day(library, tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from quadnorm.lab.analysis.figures import theory
-from quadnorm.lab.analysis.figures.evidence import draw
+from quadnorm.lab.analysis.figures.statements import draw
 from quadnorm.lab.theory import Evidence, statement
 from quadnorm.lab.theory.families import FAMILIES
 

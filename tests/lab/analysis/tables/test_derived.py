@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from quadnorm.lab.analysis.comparisons import Contrast, compare_at, here, runs_at
-from quadnorm.lab.analysis.library import Library
-from quadnorm.lab.analysis.results import printed_variant
+from quadnorm.lab.analysis.results import Library, printed_variant
 from quadnorm.lab.analysis.tables.derived import derived_table, table_names
 from quadnorm.lab.analysis.tables.reach import Reach, names_apart
 from quadnorm.lab.analysis.tables.study_table import study_table

@@ -10,8 +10,7 @@ import pytest
 from scipy import stats
 
 from quadnorm._files import read_sealed, sealed
-from quadnorm.lab.analysis.library import Library
-from quadnorm.lab.analysis.results import load_results
+from quadnorm.lab.analysis.results import Library, load_results
 from quadnorm.lab.analysis.tables import study_table
 from quadnorm.lab.studies import study
 from quadnorm.lab.studies.study import AS_TRAINED

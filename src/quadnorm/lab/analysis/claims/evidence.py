@@ -12,11 +12,10 @@ from itertools import product
 from math import sqrt
 
 from quadnorm.lab.analysis.comparisons import here
-from quadnorm.lab.analysis.library import Library
-from quadnorm.lab.analysis.results import Results, Seeds, printed_variant
-from quadnorm.lab.analysis.statistics.samples import common, t_quantile
+from quadnorm.lab.analysis.results import Library, Results, Seeds, printed_variant
+from quadnorm.lab.analysis.statistics.paired import common, t_quantile
 from quadnorm.lab.analysis.statistics.summaries import summarize
-from quadnorm.lab.analysis.tables.panel import BASELINE, native_grid
+from quadnorm.lab.analysis.tables.study_table import BASELINE, native_grid
 from quadnorm.lab.studies import study as from_catalog
 from quadnorm.lab.studies.paper import PrintedCell, paper_table
 from quadnorm.lab.studies.study import STAND_INS, Method, Variant

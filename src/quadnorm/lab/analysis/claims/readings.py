@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from math import isfinite, log, sqrt
 
 from quadnorm.lab.analysis.claims.evidence import LISTING, Reading, Setting, readings_of, row_of, traits
-from quadnorm.lab.analysis.library import Library
-from quadnorm.lab.analysis.results import Seeds
-from quadnorm.lab.analysis.statistics.samples import t_quantile
-from quadnorm.lab.analysis.tables.panel import BASELINE
+from quadnorm.lab.analysis.results import Library, Seeds
+from quadnorm.lab.analysis.statistics.paired import t_quantile
+from quadnorm.lab.analysis.tables.study_table import BASELINE
 from quadnorm.lab.studies import study as from_catalog
 from quadnorm.lab.studies import study_names
 

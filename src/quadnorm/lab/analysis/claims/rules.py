@@ -27,7 +27,6 @@ from quadnorm.lab.analysis.claims.verdicts import (
     together,
 )
 from quadnorm.lab.analysis.results import Seeds, learned_alphas
-from quadnorm.lab.analysis.statistics.fits import fit_power
 from quadnorm.lab.analysis.statistics.intervals import (
     Estimate,
     d_estimate,
@@ -36,9 +35,8 @@ from quadnorm.lab.analysis.statistics.intervals import (
     share_estimate,
     spread_estimate,
 )
-from quadnorm.lab.analysis.statistics.paired import EFFECT_CLASSES, effect_class
-from quadnorm.lab.analysis.statistics.samples import common
-from quadnorm.lab.analysis.statistics.summaries import summarize
+from quadnorm.lab.analysis.statistics.paired import EFFECT_CLASSES, common, effect_class
+from quadnorm.lab.analysis.statistics.summaries import fit_power, summarize
 from quadnorm.lab.analysis.tables.table import grid_name
 from quadnorm.lab.studies.paper import paper_table
 

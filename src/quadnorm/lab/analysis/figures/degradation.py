@@ -9,10 +9,9 @@ from math import exp, isfinite, log, log2
 from typing import Any
 
 from quadnorm._ways import WAYS
+from quadnorm.lab.analysis.comparisons import AS_TRAINED, TITLES, TRANSFERRED, way_of
 from quadnorm.lab.analysis.figures.style import FAINT, sheet, style
-from quadnorm.lab.analysis.library import Library
-from quadnorm.lab.analysis.results import Results
-from quadnorm.lab.analysis.ways import AS_TRAINED, TITLES, TRANSFERRED, way_of
+from quadnorm.lab.analysis.results import Library, Results
 from quadnorm.lab.studies.records import evaluation_file
 from quadnorm.lab.studies.study import Variant
 

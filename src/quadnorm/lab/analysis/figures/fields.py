@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from quadnorm.lab.analysis.comparisons import here
+from quadnorm.lab.analysis.figures.records import source
 from quadnorm.lab.analysis.figures.style import INK, sheet, style
-from quadnorm.lab.analysis.figures.transfer import source
-from quadnorm.lab.analysis.library import Library
-from quadnorm.lab.analysis.results import RecordedRun, Results
-from quadnorm.lab.analysis.stored import Array, FieldSample, load_audit, load_sample
+from quadnorm.lab.analysis.results import Library, RecordedRun, Results
 from quadnorm.lab.analysis.tables.table import grid_name
+from quadnorm.lab.studies.pictures import Array, FieldSample, load_audit, load_sample
 
 SHOWN_WAYS = ("as-trained", "transferred", "anchor-all", "anchored", "extended", "native")
 

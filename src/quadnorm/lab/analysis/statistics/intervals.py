@@ -20,8 +20,16 @@ from math import inf, isfinite, nan, sqrt
 
 import numpy as np
 
-from quadnorm.lab.analysis.statistics.paired import ONE_SEED, cohens_d
-from quadnorm.lab.analysis.statistics.samples import Runs, failed, paired, scipy_special, t_quantile, values
+from quadnorm.lab.analysis.statistics.paired import (
+    ONE_SEED,
+    Runs,
+    cohens_d,
+    failed,
+    paired,
+    scipy_special,
+    t_quantile,
+    values,
+)
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from quadnorm.lab.analysis.library import Library
-from quadnorm.lab.analysis.results import Results, Seeds
-from quadnorm.lab.analysis.statistics.samples import common
+from quadnorm.lab.analysis.comparisons import ANCHORED, AS_TRAINED, EXTENDED, NATIVE, TRANSFERRED, evaluation_for
+from quadnorm.lab.analysis.results import Library, Results, Seeds
+from quadnorm.lab.analysis.statistics.paired import common
 from quadnorm.lab.analysis.statistics.summaries import best_or_tied, summarize
-from quadnorm.lab.analysis.tables.panel import native_grid
+from quadnorm.lab.analysis.tables.study_table import native_grid
 from quadnorm.lab.analysis.tables.table import Cell, Panel, Table, grid_name, summary_cell
-from quadnorm.lab.analysis.ways import ANCHORED, AS_TRAINED, EXTENDED, NATIVE, TRANSFERRED, evaluation_for
 from quadnorm.lab.studies.study import Variant
 
 LAYER, QUAD, BLEND = "LayerNorm", "QuadNorm", "BlendQuadNorm"

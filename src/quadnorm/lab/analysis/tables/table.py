@@ -7,7 +7,28 @@ from math import isfinite, nan
 from typing import Any
 
 from quadnorm.lab.analysis.statistics.summaries import Summary
-from quadnorm.lab.analysis.tables.printed import PrintedCell
+from quadnorm.lab.studies.paper import PrintedCell, PrintedPanel, PrintedTable
+
+__all__ = ["PrintedCell", "PrintedPanel", "PrintedRow", "PrintedTable", "named_rows"]
+
+PrintedRow = dict[str, PrintedCell]
+
+
+def named_rows(panel: PrintedPanel) -> list[PrintedRow]:
+    """The panel's rows as {column: cell}. A head that occurs twice is named after the column before it.
+
+    >>> from quadnorm.lab.studies import paper_table
+    >>> row = named_rows(paper_table("effect-sizes").panels[0])[0]
+    >>> list(row)
+    ['Setting', 'BlendQuadNorm d', 'BlendQuadNorm d: p', 'QuadNorm d', 'QuadNorm d: p']
+    >>> row["QuadNorm d"].value
+    9.62
+    """
+    heads = [
+        head if panel.columns.count(head) == 1 else f"{panel.columns[k - 1]}: {head}"
+        for k, head in enumerate(panel.columns)
+    ]
+    return [dict(zip(heads, row, strict=True)) for row in panel.rows]
 
 
 @dataclass(frozen=True)
@@ -77,31 +98,31 @@ class Table:
 
     def markdown(self) -> str:
         """Pipe tables; the paper's values are in a separate row."""
-        from quadnorm.lab.analysis.tables.text import markdown
+        from quadnorm.lab.analysis.tables.writers import markdown
 
         return markdown(self)
 
     def csv(self) -> str:
         """One line per row; mean, spread and the paper's value are separate columns, at full precision."""
-        from quadnorm.lab.analysis.tables.text import csv_text
+        from quadnorm.lab.analysis.tables.writers import csv_text
 
         return csv_text(self)
 
     def latex(self) -> str:
         """A ``tabular`` with booktabs rules, needing no other package."""
-        from quadnorm.lab.analysis.tables.latex import latex
+        from quadnorm.lab.analysis.tables.writers import latex
 
         return latex(self)
 
     def html(self) -> str:
         """``<table>`` elements, everything escaped."""
-        from quadnorm.lab.analysis.tables.html import html
+        from quadnorm.lab.analysis.tables.writers import html
 
         return html(self)
 
     def _repr_html_(self) -> str:
         """In a notebook: the table with its title."""
-        from quadnorm.lab.analysis.tables.html import notebook
+        from quadnorm.lab.analysis.tables.writers import notebook
 
         return notebook(self)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from re import sub
 from typing import TYPE_CHECKING, Any
 
-from quadnorm.lab.analysis.tables.text import foot, has_paper
+from quadnorm.lab.analysis.tables.writers import foot, has_paper
 
 if TYPE_CHECKING:
     from quadnorm.lab.analysis.tables.table import Cell, Panel, Table

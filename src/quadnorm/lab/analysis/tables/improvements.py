@@ -4,26 +4,105 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.resources import files
 from itertools import pairwise
 from math import isfinite
+from tomllib import loads
+from typing import Any
 
 from quadnorm.lab.analysis.comparisons import Comparison, Contrast, better_of, compare_at, runs_at
-from quadnorm.lab.analysis.library import Library
+from quadnorm.lab.analysis.results import Library
+from quadnorm.lab.analysis.statistics.paired import PairedTest, effect_class
 from quadnorm.lab.analysis.statistics.summaries import summarize
-from quadnorm.lab.analysis.tables.derived import sources
-from quadnorm.lab.analysis.tables.derived.cells import (
-    budget_cell,
-    gain_cell,
-    interval_cell,
-    missing_cell,
-    number_text,
-    text_cells,
+from quadnorm.lab.analysis.tables.table import (
+    Cell,
+    Panel,
+    PrintedCell,
+    PrintedRow,
+    PrintedTable,
+    named_rows,
+    p_text,
+    summary_cell,
 )
-from quadnorm.lab.analysis.tables.printed import PrintedRow, PrintedTable, named_rows
-from quadnorm.lab.analysis.tables.table import Cell, Panel, summary_cell
 
 MEASURED_WITH = "measured with"
 GAIN, SUPPORT = "Improvement (%)", "Support"
+# The comparisons behind each row, in the printed order; see the file.
+ROWS: dict[str, Any] = loads(files("quadnorm.lab.analysis.tables").joinpath("derived.toml").read_text(encoding="utf-8"))
+
+
+def contrast_of(row: str) -> Contrast:
+    """The comparison of a row of ``derived.toml``: "study/variant grid method".
+
+    >>> contrast_of("deep-crossres 256").variant, contrast_of("real-darcy-crossres/fno 128 BlendQuadNorm").method
+    ('main', 'BlendQuadNorm')
+    """
+    place, grid, *method = row.split()
+    study, _, variant = place.partition("/")
+    return Contrast(study, variant or "main", int(grid), *method)
+
+
+def number_text(text: str) -> str:
+    """The text with a true minus sign instead of a hyphen.
+
+    >>> number_text("-1.5 %")
+    '−1.5 %'
+    """
+    return text.replace("-", "−")
+
+
+def missing_cell(source: Contrast | str, paper: PrintedCell | None = None) -> Cell:
+    """A cell that says "not run", with the command that would run it."""
+    name = source if isinstance(source, str) else source.study
+    return Cell("not run", "missing", note=f"quadnorm study run {name} --preset desk", paper=paper)
+
+
+def gain_cell(c: Comparison, paper: PrintedCell | None = None) -> Cell:
+    """The improvement; bold if its interval lies above zero."""
+    i = c.improvement
+    if not isfinite(i.value):
+        return Cell("diverged", "failed", note=i.note, paper=paper)
+    bold = isfinite(i.low) and i.low > 0
+    return Cell(number_text(f"{100 * i.value:+.1f} %"), "value", 100 * i.value, bold=bold, note=c.budget, paper=paper)
+
+
+def interval_cell(c: Comparison, paper: PrintedCell | None = None) -> Cell:
+    """The bootstrap interval of the improvement."""
+    i = c.improvement
+    if not isfinite(i.low):
+        return Cell("—", note=i.note, paper=paper)
+    return Cell(number_text(f"[{100 * i.low:.1f}, {100 * i.high:.1f}]"), "value", 100 * i.low, paper=paper)
+
+
+def text_cells(row: PrintedRow, heads: Sequence[str]) -> tuple[Cell, ...]:
+    """The cells that name a row, as printed."""
+    return tuple(Cell(row[head].text) for head in heads)
+
+
+def budget_cell(c: Comparison | None) -> Cell:
+    """The preset and the number of seeds that the row was measured with."""
+    return Cell("—") if c is None else Cell(c.budget, "text")
+
+
+def effect_cell(c: Comparison, paper: PrintedCell) -> Cell:
+    """Cohen's d and its class."""
+    if not isfinite(c.d):
+        return Cell("—", paper=paper)
+    return Cell(number_text(f"{c.d:.2f}, {effect_class(c.d)}"), "value", c.d, paper=paper)
+
+
+def p_cell(test: PairedTest, paper: PrintedCell) -> Cell:
+    """The p-value after Holm's correction."""
+    if not isfinite(test.p_holm):
+        return Cell("—", note=test.note, paper=paper)
+    return Cell(p_text(test.p_holm), "value", test.p_holm, paper=paper)
+
+
+def plain_cell(value: float, text: str, paper: PrintedCell | None) -> Cell:
+    """A number with its text, or a dash."""
+    if not isfinite(value):
+        return Cell("—", "failed", paper=paper)
+    return Cell(number_text(text), "value", value, paper=paper)
 
 
 def bootstrap_intervals(library: Library, printed: PrintedTable) -> list[Panel]:
@@ -31,9 +110,9 @@ def bootstrap_intervals(library: Library, printed: PrintedTable) -> list[Panel]:
     texts = ("Block", "Experiment", "Best norm")
     numbers = ("Mean error (%)", "Improvement", "95% CI")
     panels = []
-    for contrasts, panel in zip(sources.BOOTSTRAP, printed.panels, strict=True):
+    for contrasts, panel in zip(ROWS["bootstrap"], printed.panels, strict=True):
         rows = []
-        for contrast, row in zip(contrasts, named_rows(panel), strict=True):
+        for contrast, row in zip(map(contrast_of, contrasts), named_rows(panel), strict=True):
             c = compare_at(library, contrast)
             if c is None:
                 values = [missing_cell(contrast, row[head]) for head in numbers]
@@ -51,7 +130,7 @@ def bootstrap_breadth(library: Library, printed: PrintedTable) -> list[Panel]:
     (panel,) = printed.panels
     texts = ("Architecture", "PDE", "Method", "Gap")
     rows = []
-    for contrast, row in zip(sources.BOOTSTRAP_BREADTH, named_rows(panel), strict=True):
+    for contrast, row in zip(map(contrast_of, ROWS["bootstrap_breadth"]), named_rows(panel), strict=True):
         c = compare_at(library, contrast)
         if c is None:
             values = [missing_cell(contrast, row[head]) for head in (GAIN, "95% CI")]
@@ -65,9 +144,10 @@ def key_results(library: Library, printed: PrintedTable) -> list[Panel]:
     """The paper's main results. A row over several grids or sizes shows the range of gains and of their intervals."""
     texts = ("Setting", "PDE", "Arch", "Best")
     panels = []
-    for groups, panel in zip(sources.KEY_RESULTS, printed.panels, strict=True):
+    for groups, panel in zip(ROWS["key_results"], printed.panels, strict=True):
         rows = []
-        for contrasts, row in zip(groups, named_rows(panel), strict=True):
+        for group, row in zip(groups, named_rows(panel), strict=True):
+            contrasts = [contrast_of(text) for text in group]
             compared = [c for p in contrasts if (c := compare_at(library, p)) is not None]
             if not compared:
                 values = [missing_cell(contrasts[0], row[GAIN]), missing_cell(contrasts[0], row[SUPPORT])]
@@ -124,7 +204,8 @@ def benchmark_summary(library: Library, printed: PrintedTable) -> list[Panel]:
     (panel,) = printed.panels
     texts = ("Protocol", "Arch", "Train → Test")
     rows = []
-    for (study, variant, grid), row in zip(sources.BENCHMARK_SUMMARY, named_rows(panel), strict=True):
+    for contrast, row in zip(map(contrast_of, ROWS["benchmark_summary"]), named_rows(panel), strict=True):
+        study, variant, grid = contrast.study, contrast.variant, contrast.grid
         cells = list(text_cells(row, texts))
         statistic = library.results(study).study.statistic
         for method in ("LayerNorm", "BlendQuadNorm", "QuadNorm"):
@@ -132,7 +213,7 @@ def benchmark_summary(library: Library, printed: PrintedTable) -> list[Panel]:
             paper = row[method]
             cells.append(summary_cell(summarize(runs, statistic), paper=paper) if runs else missing_cell(study, paper))
             if method != "LayerNorm":
-                c = compare_at(library, Contrast(study, variant, grid, method))
+                c = compare_at(library, replace(contrast, method=method))
                 paper = row[f"{method}: Δ"]
                 cells.append(missing_cell(study, paper) if c is None else gain_cell(c, paper))
         rows.append(tuple(cells))
@@ -143,13 +224,13 @@ def benchmark_summary(library: Library, printed: PrintedTable) -> list[Panel]:
 def breadth_summary(library: Library, printed: PrintedTable) -> list[Panel]:
     """LayerNorm at 64² and 128², then the better norm at 128²."""
     heads = {64: "LayerNorm at native", 128: "LayerNorm at 2× gap"}
-    return _better_norm(library, printed, sources.BREADTH, heads, "Best of QuadNorm/BlendQuadNorm at 2× gap")
+    return _better_norm(library, printed, ROWS["breadth"], heads, "Best of QuadNorm/BlendQuadNorm at 2× gap")
 
 
 def extreme_gap_summary(library: Library, printed: PrintedTable) -> list[Panel]:
     """LayerNorm at 64², 128² and 256², then the better norm at 256²."""
     heads = {64: "LayerNorm at native", 128: "LayerNorm at 2× gap", 256: "LayerNorm at 4× gap"}
-    return _better_norm(library, printed, sources.EXTREME_GAP, heads, "Best at 4× gap")
+    return _better_norm(library, printed, ROWS["extreme_gap"], heads, "Best at 4× gap")
 
 
 def _better_norm(

@@ -10,13 +10,10 @@ from math import isfinite
 from typing import Any
 
 from quadnorm.lab.analysis.comparisons import here, runs_at
-from quadnorm.lab.analysis.figures.palette import styles
-from quadnorm.lab.analysis.figures.style import FAINT, INK, sheet, style
-from quadnorm.lab.analysis.library import Library
-from quadnorm.lab.analysis.results import Results, printed_variant
-from quadnorm.lab.analysis.statistics.fits import fit_power, fit_slope, rises
-from quadnorm.lab.analysis.statistics.summaries import degradation_ratio, summarize
-from quadnorm.lab.analysis.tables.panel import native_grid
+from quadnorm.lab.analysis.figures.style import FAINT, INK, sheet, style, styles
+from quadnorm.lab.analysis.results import Library, Results, printed_variant
+from quadnorm.lab.analysis.statistics.summaries import degradation_ratio, fit_power, fit_slope, rises, summarize
+from quadnorm.lab.analysis.tables.study_table import native_grid
 from quadnorm.lab.analysis.tables.table import grid_name
 from quadnorm.lab.studies.study import Variant
 
@@ -226,4 +223,36 @@ def error_decomposition(library: Library) -> Any | None:
             axis.set_title(f"{grid_name(native)} → {grid_name(far)}")
             axis.margins(y=0.22)
         axes[0, 0].set_ylabel("relative L² error, %")
+        return figure
+
+
+def tutorial(library: Library) -> Any | None:
+    """One panel per norm; a mark per way with the range of its seeds, the error at the training grid as a line."""
+    results = library.comparable("neuralop-tutorial")
+    if results is None:
+        return None
+    study = results.study
+    v = study.variants[0]
+    native, far = v.test[0], v.test[-1]
+    methods = [m for m in v.methods if results.of(v.name, m.label, far)]
+    if not methods:
+        return None
+    looks = styles([m.label for m in methods])
+    with style():
+        figure, axes = sheet(2.6, 1, len(methods), width=max(3.6, 2.3 * len(methods)))
+        for k, (axis, m) in enumerate(zip(axes[0], methods, strict=True)):
+            colour, marker = looks[m.label]
+            for row, way in enumerate(study.evaluations):
+                seeds = list(results.of(v.name, m.label, far, way.name).values())
+                if seeds:
+                    ink = FAINT if way.view else colour
+                    axis.plot([min(seeds), max(seeds)], [row, row], color=ink, lw=2)
+                    axis.plot([sum(seeds) / len(seeds)], [row], marker=marker, color=ink, ls="none")
+            at_home = list(results.of(v.name, m.label, native).values())
+            axis.axvline(sum(at_home) / len(at_home), color=FAINT, ls="--", lw=0.9, zorder=0)
+            labels = [way.label for way in study.evaluations] if k == 0 else [""] * len(study.evaluations)
+            axis.set_yticks(range(len(study.evaluations)), labels)
+            axis.invert_yaxis()
+            axis.set_title(m.label)
+            axis.set_xlabel(f"error at {far}², %")
         return figure

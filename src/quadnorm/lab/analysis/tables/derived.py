@@ -1,18 +1,22 @@
-"""Derived tables of one study: model sizes, degradation, effect sizes, equivalence."""
+"""The paper's tables that are computed from several studies, rebuilt from records and shown with the paper's values."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import isfinite, nan
+from pathlib import Path
 
+from quadnorm._suggest import unknown
 from quadnorm.lab.analysis.comparisons import Contrast, compare_at, runs_at
-from quadnorm.lab.analysis.library import Library
-from quadnorm.lab.analysis.results import parameter_counts
-from quadnorm.lab.analysis.statistics.paired import Equivalence, holm, paired_t, tost
-from quadnorm.lab.analysis.statistics.samples import common
+from quadnorm.lab.analysis.results import Library, library_of, parameter_counts
+from quadnorm.lab.analysis.statistics.paired import Equivalence, common, holm, paired_t, tost
 from quadnorm.lab.analysis.statistics.summaries import Summary, baseline_ratio, summarize
-from quadnorm.lab.analysis.tables.derived import sources
-from quadnorm.lab.analysis.tables.derived.cells import (
+from quadnorm.lab.analysis.tables import improvements
+from quadnorm.lab.analysis.tables.improvements import (
+    ROWS,
     budget_cell,
+    contrast_of,
     effect_cell,
     gain_cell,
     interval_cell,
@@ -22,8 +26,16 @@ from quadnorm.lab.analysis.tables.derived.cells import (
     plain_cell,
     text_cells,
 )
-from quadnorm.lab.analysis.tables.printed import PrintedCell, PrintedTable, named_rows
-from quadnorm.lab.analysis.tables.table import Cell, Panel, summary_cell
+from quadnorm.lab.analysis.tables.table import (
+    Cell,
+    Panel,
+    PrintedCell,
+    PrintedTable,
+    Table,
+    named_rows,
+    summary_cell,
+)
+from quadnorm.lab.studies import derived, derived_names, paper_table
 
 
 def model_scaling(library: Library, printed: PrintedTable) -> list[Panel]:
@@ -31,7 +43,7 @@ def model_scaling(library: Library, printed: PrintedTable) -> list[Panel]:
     (panel,) = printed.panels
     texts, error, gain = ("Model", "Params"), "LayerNorm error at 4× gap", "QuadNorm improvement"
     rows = []
-    for size, row in zip(sources.SIZES, named_rows(panel), strict=True):
+    for size, row in zip(ROWS["sizes"], named_rows(panel), strict=True):
         c = compare_at(library, Contrast("model-scaling", size, 256))
         cells = list(text_cells(row, texts))
         ran = library.comparable("model-scaling")
@@ -89,20 +101,21 @@ def effect_sizes(library: Library, printed: PrintedTable) -> list[Panel]:
     """Cohen's d with its class, and Holm-corrected p-values over the whole table."""
     (panel,) = printed.panels
     methods = ("BlendQuadNorm", "QuadNorm")
+    settings = [contrast_of(text) for text in ROWS["effect_sizes"]]
     compared = {
-        (setting, method): compare_at(library, Contrast(*setting, method))
-        for setting in sources.EFFECT_SIZES
+        (setting, method): compare_at(library, replace(setting, method=method))
+        for setting in settings
         for method in methods
     }
     tests = holm({key: paired_t(c.method, c.baseline) for key, c in compared.items() if c is not None})
     rows = []
-    for setting, row in zip(sources.EFFECT_SIZES, named_rows(panel), strict=True):
+    for setting, row in zip(settings, named_rows(panel), strict=True):
         cells: list[Cell] = [Cell(row["Setting"].text)]
         for method in methods:
             d, p = row[f"{method} d"], row[f"{method} d: p"]
             c = compared[setting, method]
             if c is None:
-                cells += [missing_cell(setting[0], d), missing_cell(setting[0], p)]
+                cells += [missing_cell(setting, d), missing_cell(setting, p)]
             else:
                 cells += [effect_cell(c, d), p_cell(tests[setting, method], p)]
         first = next((c for m in reversed(methods) if (c := compared[setting, m]) is not None), None)
@@ -141,3 +154,46 @@ def _equivalence_lines(layer: Summary, blend: Summary, e: Equivalence) -> list[t
         (("yes" if e.equivalent else "no") if tested else "no test possible", nan),
         (str(e.n), e.n),
     ]
+
+
+_BUILDERS: dict[str, Callable[[Library, PrintedTable], list[Panel]]] = {
+    "key-results-summary": improvements.key_results,
+    "real-benchmark-best-summary": improvements.benchmark_best,
+    "real-benchmark-summary": improvements.benchmark_summary,
+    "error-decomp": error_decomposition,
+    "model-scaling": model_scaling,
+    "bootstrap-cis": improvements.bootstrap_intervals,
+    "effect-sizes": effect_sizes,
+    "tost": equivalence,
+    "nonperiodic-breadth-summary": improvements.breadth_summary,
+    "bootstrap-cis-breadth": improvements.bootstrap_breadth,
+    "extreme-gap-summary": improvements.extreme_gap_summary,
+}
+
+
+def table_names() -> tuple[str, ...]:
+    """The names that :func:`derived_table` knows, in the order of the paper."""
+    return tuple(_BUILDERS)
+
+
+def derived_table(name: str, roots: Path | Sequence[Path] | Library) -> Table:
+    """A derived table by name, as ``effect-sizes``; see :func:`table_names`.
+
+    >>> table = derived_table("effect-sizes", Path("no-such-folder"))
+    >>> table.panels[0].rows[0][1].text, table.panels[0].rows[0][1].paper.text
+    ('not run', '1.02')
+    """
+    key = name.removeprefix("tab:")
+    if key not in _BUILDERS:
+        raise ValueError(unknown("derived table", name, _BUILDERS))
+    library = library_of(roots)
+    printed = paper_table(key)
+    panels = _BUILDERS[key](library, printed)
+    notes = (*(derived(key).notes if key in derived_names() else ()), *printed.notes)
+    sources = derived(key).draws_on if key in derived_names() else (key,)
+    lacking = [s for s in sources if not library.results(s).any]
+    command = "; ".join(f"quadnorm study run {s} --preset desk" for s in lacking[:1])
+    if len(lacking) > 1:
+        command += f" (and {', '.join(lacking[1:])})"
+    caption = f"{printed.unit[0].upper()}{printed.unit[1:]}. Below, as printed in {printed.label}."
+    return Table(key, printed.caption, tuple(panels), caption, notes, command)

@@ -1,4 +1,8 @@
-"""Locks between processes: let go by the kernel when the holder dies, taken over where something else kept them."""
+"""Locks between processes: let go by the kernel when the holder dies, taken over where something else kept them.
+
+Not filelock: the core, whose cache of problems takes locks, would depend on it; its files stay in the folders of runs,
+and they do not name the holder.
+"""
 
 from __future__ import annotations
 

@@ -146,11 +146,11 @@ def test_every_study_has_a_page_with_what_the_paper_prints(pages, tmp_path):
 
 
 def test_figures_are_drawn_from_the_records_or_named_with_the_reason(pages, monkeypatch):
-    from quadnorm.lab.analysis.figures import registry
+    from quadnorm.lab.analysis import export
 
-    plain, recorded = (registry.drawing(name) for name in ("schematic", "error-decomposition"))
+    plain, recorded = (export.drawing(name) for name in ("schematic", "error-decomposition"))
     without = replace(recorded, name="without", title="No records", draw=lambda library: None)
-    monkeypatch.setattr(registry, "DRAWINGS", (plain, recorded, without))
+    monkeypatch.setattr(export, "DRAWINGS", (plain, recorded, without))
     text = pages("figure_page").figure_page([ROOT / "results" / "desk.tar.xz"])
     assert text.count("<svg") == 2
     assert "(studies/error-decomp.md)" in text

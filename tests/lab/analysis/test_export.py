@@ -8,7 +8,6 @@ import pytest
 
 from quadnorm.lab.analysis import export as export_module
 from quadnorm.lab.analysis.export import drawing, export
-from quadnorm.lab.analysis.figures import registry as figures
 from quadnorm.lab.analysis.results import Results
 from quadnorm.lab.analysis.tables import table_names, table_of
 from quadnorm.lab.studies import study, study_names
@@ -32,7 +31,7 @@ def exported(tmp_path_factory):
     for name in ("tost", "error-decomp"):
         write_records(study(name).at("desk"), root)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "DRAWINGS", (drawing("error-decomposition"), drawing("elasticity-4x-qualitative")))
+        patch.setattr(export_module, "DRAWINGS", (drawing("error-decomposition"), drawing("elasticity-4x-qualitative")))
         return out, export(root, out)
 
 

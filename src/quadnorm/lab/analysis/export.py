@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
-from tomllib import loads
 from typing import Any
 
 from quadnorm._files import write_atomic
 from quadnorm._suggest import unknown
+from quadnorm.lab import read_table
 from quadnorm.lab.analysis.figures.style import save
 from quadnorm.lab.analysis.results import Library, library_of
 from quadnorm.lab.analysis.tables.derived import derived_table, table_names
@@ -51,7 +50,7 @@ def _drawing(name: str, row: Mapping[str, Any]) -> Drawing:
     return Drawing(name, **{**row, "draw": _drawn_by(row["draw"]), "needs": tuple(row.get("needs", ()))})
 
 
-_TABLE = loads(files("quadnorm.lab.analysis.figures").joinpath("figures.toml").read_text(encoding="utf-8"))
+_TABLE = read_table("analysis/figures/figures.toml")
 DRAWINGS: tuple[Drawing, ...] = tuple(_drawing(name, row) for name, row in _TABLE.items())
 
 

@@ -24,11 +24,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from tomllib import loads
 from typing import Any
 
 from quadnorm._suggest import unknown
+from quadnorm.lab import read_table
 
 _NUMBER = re.compile(r"(?<![\w.²])[-+]?\d+(?:\.\d+)?(?![\d²])")
 _SPREAD = re.compile(r"([-+]?[\d.]+) ± ([\d.]+)")
@@ -191,52 +190,7 @@ class PrintedTable:
 
 
 # In the order of the paper.
-_TABLES = [
-    "extreme-crossres",
-    "deep-crossres",
-    "multiarch-nonperiodic",
-    "real-darcy",
-    "key-results-summary",
-    "real-benchmark-best-summary",
-    "real-benchmark-summary",
-    "real-darcy-crossres",
-    "transolver-darcy",
-    "real-darcy-extreme",
-    "error-decomp",
-    "transolver-helmholtz",
-    "transolver-multires",
-    "model-scaling",
-    "alpha-matrix",
-    "galerkin-2xgap",
-    "arch-transfer",
-    "bootstrap-cis",
-    "helmholtz-galerkin-strong",
-    "poisson-dirichlet-galerkin-strong",
-    "real-ns-galerkin",
-    "quadrature-ablation",
-    "learnable-baselines",
-    "effect-sizes",
-    "high-to-low",
-    "tost",
-    "galerkin-elasticity",
-    "galerkin-varcoeff",
-    "galerkin-rxndiff",
-    "transolver-varcoeff",
-    "transolver-darcy-largescale",
-    "transolver-darcy-xl",
-    "galerkin-helmholtz-10seed",
-    "transolver-helmholtz-largescale",
-    "transolver-helmholtz-xl",
-    "extended-baselines",
-    "consistent-combo",
-    "nonperiodic-breadth-summary",
-    "bootstrap-cis-breadth",
-    "galerkin-helmholtz-4x",
-    "galerkin-elasticity-4x",
-    "transolver-helmholtz-4x",
-    "extreme-gap-summary",
-    "galerkin-poisson-10seed",
-]
+_TABLES: list[str] = read_table("studies/paper_tables.toml")["tables"]
 
 NOT_EXPERIMENTAL = {"tab:notation": "symbols and their meanings; no values"}
 
@@ -258,9 +212,7 @@ def paper_table(label: str) -> PrintedTable:
         raise ValueError(f"{label} is not kept as data: {NOT_EXPERIMENTAL[label]}")
     if name not in _TABLES:
         raise ValueError(unknown("table of the paper", label, _TABLES))
-    return PrintedTable.from_dict(
-        loads(files("quadnorm.lab.studies").joinpath("paper_tables", f"{name}.toml").read_text(encoding="utf-8"))
-    )
+    return PrintedTable.from_dict(read_table(f"studies/paper_tables/{name}.toml"))
 
 
 def paper_tables() -> tuple[PrintedTable, ...]:

@@ -9,14 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from quadnorm.carry import carry
-from quadnorm.lab.theory.averages import (
-    ENDS,
-    MEAN,
-    cell_nodes,
-    endpoint_nodes,
-    product,
-    trapezoid_by_hand,
-)
+from quadnorm.lab.theory.averages import ENDS, MEAN, cell_nodes, endpoint_nodes, product, trapezoid_by_hand
 from quadnorm.lab.theory.statement import Check, Evidence, Series
 from quadnorm.measures import Grid
 

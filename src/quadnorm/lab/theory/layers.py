@@ -10,13 +10,7 @@ import torch
 from torch import Tensor
 
 from quadnorm.carry import carry
-from quadnorm.lab.theory.averages import (
-    MEAN,
-    SQUARE,
-    endpoint_nodes,
-    profile,
-    trapezoid_by_hand,
-)
+from quadnorm.lab.theory.averages import MEAN, SQUARE, endpoint_nodes, profile, trapezoid_by_hand
 from quadnorm.lab.theory.statement import Check, Evidence, Series
 from quadnorm.measures import Anchored, Blend, Grid, Measure
 from quadnorm.norms import QuadNorm

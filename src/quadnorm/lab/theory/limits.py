@@ -6,23 +6,8 @@ from math import sqrt
 
 import numpy as np
 
-from quadnorm.lab.theory.bias import (
-    Array,
-    Bias,
-    ExactField,
-    Sweep,
-    bias,
-    box_field,
-    sweep,
-)
-from quadnorm.lab.theory.meshes import (
-    chebyshev,
-    cloud,
-    graded,
-    perturbed,
-    refined,
-    tensor,
-)
+from quadnorm.lab.theory.bias import Array, Bias, ExactField, Sweep, bias, box_field, sweep
+from quadnorm.lab.theory.meshes import chebyshev, cloud, graded, perturbed, refined, tensor
 from quadnorm.lab.theory.statement import Check, Evidence
 from quadnorm.measures import Grid
 

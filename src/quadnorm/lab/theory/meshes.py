@@ -8,10 +8,7 @@ from math import pi
 import numpy as np
 from numpy.typing import NDArray
 
-from quadnorm.lab.theory.bias import (
-    Array,
-    Mesh,
-)
+from quadnorm.lab.theory.bias import Array, Mesh
 from quadnorm.measures import Grid, LatLon, cell_weights, lumped_weights, voronoi_weights
 from quadnorm.problems.meshes.triangulations import triangles
 

@@ -26,10 +26,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from quadnorm.carry import carry
-from quadnorm.lab.theory.averages import (
-    endpoint_nodes,
-    trapezoid_by_hand,
-)
+from quadnorm.lab.theory.averages import endpoint_nodes, trapezoid_by_hand
 from quadnorm.measures import Measure
 from quadnorm.norms import QuadNorm
 from quadnorm.operators import FNO

@@ -14,18 +14,8 @@ from math import ceil, cosh, sqrt
 
 import numpy as np
 
-from quadnorm.lab.theory.bias import (
-    QUANTITIES,
-    Array,
-    Bias,
-    Sweep,
-    bias,
-    box_field,
-)
-from quadnorm.lab.theory.meshes import (
-    refined,
-    tensor,
-)
+from quadnorm.lab.theory.bias import QUANTITIES, Array, Bias, Sweep, bias, box_field
+from quadnorm.lab.theory.meshes import refined, tensor
 from quadnorm.lab.theory.statement import Check, Evidence, Series
 
 STRENGTHS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from html import escape
 from importlib import import_module
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ import numpy as np
 from quadnorm._json import without_nan
 from quadnorm._suggest import unknown
 from quadnorm._text import html_table
+from quadnorm.lab import read_table
 
 Range = tuple[float, float]
 
@@ -203,7 +202,7 @@ def _experiment(place: str) -> Callable[[], Evidence]:
     return measure
 
 
-_TABLE = tomllib.loads(files("quadnorm.lab.theory").joinpath("statements.toml").read_text(encoding="utf-8"))
+_TABLE = read_table("theory/statements.toml")
 
 STATEMENTS: dict[str, Statement] = {
     name: Statement(name, row["text"], row["formula"], row["label"], _experiment(row["experiment"]))

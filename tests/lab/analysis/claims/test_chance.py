@@ -10,9 +10,11 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from quadnorm.lab.analysis.claims import rules
+from quadnorm.lab.analysis.claims import gains, rules
+from quadnorm.lab.analysis.claims.gains import ABOUT
 from quadnorm.lab.analysis.claims.judging import CLAIMS, FIELD, find, fitted
-from quadnorm.lab.analysis.claims.rules import ABOUT, MARGIN, RULES
+from quadnorm.lab.analysis.claims.likeness import MARGIN
+from quadnorm.lab.analysis.claims.rules import RULES
 from quadnorm.lab.analysis.claims.verdicts import REPRODUCED
 from quadnorm.lab.studies.paper import paper_table
 from tests.lab.analysis.claims.simulated import Simulated
@@ -118,7 +120,7 @@ def test_the_simulation_would_notice_a_bootstrap(monkeypatch):
         i = bootstrap_improvement(method, baseline, resamples=200)
         return Estimate(1 - i.value, 1 - i.high, 1 - i.low, i.n)
 
-    monkeypatch.setattr(rules, "ratio_estimate", bootstrap)
+    monkeypatch.setattr(gains, "ratio_estimate", bootstrap)
     monkeypatch.setattr(rules, "effect_verdict", lambda e, claimed: REPRODUCED if e.low > 0 else "partly")
     assert false_findings("better", 200, seed=3) > bound(200)
 

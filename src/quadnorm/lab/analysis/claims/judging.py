@@ -12,21 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from importlib.resources import files
-from tomllib import loads
 from typing import Any
 
+from quadnorm.lab import read_table
+from quadnorm.lab.analysis.claims import gains, likeness  # noqa: F401 (they register their rules)
 from quadnorm.lab.analysis.claims.evidence import Reading, Setting
 from quadnorm.lab.analysis.claims.readings import best_reading, distances, listing_for, tries
 from quadnorm.lab.analysis.claims.rules import RULES
-from quadnorm.lab.analysis.claims.verdicts import (
-    CONTRADICTED,
-    NOT_RUN,
-    NOT_TESTABLE,
-    PARTLY,
-    Finding,
-    together,
-)
+from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, NOT_RUN, NOT_TESTABLE, PARTLY, Finding, together
 from quadnorm.lab.analysis.results import Library
 
 QUAD, LAYER = "QuadNorm", "LayerNorm"
@@ -70,10 +63,6 @@ class Claim:
     source: str = ""  # of a claim that is neither the paper's nor ours: where it was made
 
 
-def _read(name: str) -> dict[str, Any]:
-    return loads(files("quadnorm.lab.analysis.claims").joinpath(name).read_text(encoding="utf-8"))
-
-
 def _claim(data: Mapping[str, Any]) -> Claim:
     return Claim(
         data["name"],
@@ -102,9 +91,11 @@ def _for_each(case: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     ]
 
 
-CLAIMS: tuple[Claim, ...] = tuple(map(_claim, _read("ledger.toml")["claims"]))
-FIELD: tuple[Claim, ...] = tuple(map(_claim, _read("field.toml")["claims"]))  # of other papers on the same question
-_REMARKS = _read("remarks.toml")
+CLAIMS: tuple[Claim, ...] = tuple(map(_claim, read_table("analysis/claims/ledger.toml")["claims"]))
+FIELD: tuple[Claim, ...] = tuple(
+    map(_claim, read_table("analysis/claims/field.toml")["claims"])
+)  # of other papers on the same question
+_REMARKS = read_table("analysis/claims/remarks.toml")
 CONTRADICTIONS: Mapping[str, str] = _REMARKS["contradictions"]
 REASONS: Mapping[str, str] = _REMARKS["reasons"]
 

@@ -26,15 +26,7 @@ from quadnorm.lab.analysis.tables.improvements import (
     plain_cell,
     text_cells,
 )
-from quadnorm.lab.analysis.tables.table import (
-    Cell,
-    Panel,
-    PrintedCell,
-    PrintedTable,
-    Table,
-    named_rows,
-    summary_cell,
-)
+from quadnorm.lab.analysis.tables.table import Cell, Panel, PrintedCell, PrintedTable, Table, named_rows, summary_cell
 from quadnorm.lab.studies import derived, derived_names, paper_table
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.resources import files
 from itertools import pairwise
 from math import isfinite
-from tomllib import loads
 from typing import Any
 
+from quadnorm.lab import read_table
 from quadnorm.lab.analysis.comparisons import Comparison, Contrast, better_of, compare_at, runs_at
 from quadnorm.lab.analysis.results import Library
 from quadnorm.lab.analysis.statistics.paired import PairedTest, effect_class
@@ -28,7 +27,7 @@ from quadnorm.lab.analysis.tables.table import (
 MEASURED_WITH = "measured with"
 GAIN, SUPPORT = "Improvement (%)", "Support"
 # The comparisons behind each row, in the printed order; see the file.
-ROWS: dict[str, Any] = loads(files("quadnorm.lab.analysis.tables").joinpath("derived.toml").read_text(encoding="utf-8"))
+ROWS: dict[str, Any] = read_table("analysis/tables/derived.toml")
 
 
 def contrast_of(row: str) -> Contrast:

@@ -27,8 +27,9 @@ from functools import cache
 from typing import Any
 
 from quadnorm._suggest import unknown
+from quadnorm.lab import read_table
 from quadnorm.lab.studies.catalog import field
-from quadnorm.lab.studies.catalog.parts import SHARED, read_table, seeds, shared_way, variant, way_of
+from quadnorm.lab.studies.catalog.parts import SHARED, seeds, shared_way, variant, way_of
 from quadnorm.lab.studies.study import AS_TRAINED, TRANSFER, Derived, Method, Study, Variant, Way
 
 # The files in the order in which the studies are listed, the paper's first; then the studies that are made in Python,
@@ -95,7 +96,7 @@ def _study(row: dict[str, Any]) -> Study:
 
 @cache
 def _studies() -> dict[str, Study]:
-    listed = (s for file in FILES for s in map(_study, read_table(file)["study"]))
+    listed = (s for file in FILES for s in map(_study, read_table(f"studies/catalog/{file}.toml")["study"]))
     return {s.name: s for s in (*listed, *COMBINED)}
 
 
@@ -103,7 +104,7 @@ def _studies() -> dict[str, Study]:
 def _derived() -> dict[str, Derived]:
     return {
         name: Derived(name, f"tab:{name}", row["title"], tuple(row["draws_on"]), tuple(row.get("notes", ())))
-        for name, row in read_table("derived").items()
+        for name, row in read_table("studies/catalog/derived.toml").items()
     }
 
 

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.resources import files
-from tomllib import loads
 from typing import Any
 
+from quadnorm.lab import read_table
 from quadnorm.lab.studies.study import (
     ANCHORED,
     AS_TRAINED,
@@ -20,13 +19,7 @@ from quadnorm.lab.studies.study import (
     Way,
 )
 
-
-def read_table(name: str) -> dict[str, Any]:
-    """A TOML file of this folder."""
-    return loads(files("quadnorm.lab.studies.catalog").joinpath(f"{name}.toml").read_text(encoding="utf-8"))
-
-
-SHARED = read_table("shared")
+SHARED = read_table("studies/catalog/shared.toml")
 _CORE = {way.name: way for way in (AS_TRAINED, ANCHORED, EXTENDED, NATIVE, TRANSFERRED)}
 
 

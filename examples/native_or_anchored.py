@@ -118,7 +118,12 @@ def unseen(make: Callable[..., Fields], place: int | Tensor, fine: bool = False)
 def on_grids(make: Callable[..., Fields], n: int, fine: bool, count: int, seed: int = 0) -> list[float]:
     """Errors at 33 samples, then at n as trained, anchored, run at the training grid, and extended."""
     model = trained(make, count, seed)
-    ways = [model, qn.anchor(model, N0), qn.at_native(model, N0), qn.extend(model, N0)]
+    ways = [
+        model,
+        qn.anchor(model, N0, "endpoint"),
+        qn.at_native(model, N0, "endpoint"),
+        qn.extend(model, N0, "endpoint"),
+    ]
     (x0, y0), (x, y) = unseen(make, n, fine)
     with torch.no_grad():
         return [error(model(x0), y0), *(error(way(x), y) for way in ways)]
@@ -134,7 +139,7 @@ def at_points(make: Callable[..., Fields], count: int, seed: int = 0) -> list[fl
     with torch.no_grad():
         native = model(x0)
         carried = torch.from_numpy(CubicSpline(grid(N0).numpy(), native.double().numpy(), axis=-1)(points.numpy()))
-        extended = qn.extend(model, N0).at_points(points[:, None], x0, values=x)
+        extended = qn.extend(model, N0, "endpoint").at_points(points[:, None], x0, values=x)
     return [error(native, y0), math.nan, math.nan, error(carried, y), error(extended, y)]
 
 

@@ -59,19 +59,19 @@ def main(folder: Path, steps: int = 300) -> None:
         schedule.step()
     model.eval()
 
-    fixed = anchor(model, TRAIN)
+    fixed = anchor(model, TRAIN, "endpoint")
     print(fixed.anchor_report)
     ways = {
         "as trained": model,
         "anchored": fixed,
-        "extended": extend(model, TRAIN),
-        "run at the training grid": at_native(model, TRAIN),
+        "extended": extend(model, TRAIN, "endpoint"),
+        "run at the training grid": at_native(model, TRAIN, "endpoint"),
     }
     print("\nmean relative error at", ", ".join(f"{n}²" for n in [TRAIN, *FINER]))
     for name, way in ways.items():
         print(f"  {name:24s}" + "  ".join(f"{relative_error(way, n):7.3%}" for n in [TRAIN, *FINER]))
 
-    result = audit(model, lambda n: fields(4, n, seed=1), [TRAIN, *FINER])
+    result = audit(model, lambda n: fields(4, n, seed=1), [TRAIN, *FINER], placement="endpoint")
     print(f"\n{result}")
     folder.mkdir(parents=True, exist_ok=True)
     result.html(folder / "neuralop_audit.html")

@@ -86,9 +86,9 @@ def main(count: int = 100, epochs: int = 20, tests: int = 15) -> dict[str, list[
     model.eval()
     ways = {
         "as trained": model,
-        "anchored": qn.anchor(model, TRAIN),
-        "extended": qn.extend(model, TRAIN),
-        "run at the training grid": qn.at_native(model, TRAIN),
+        "anchored": qn.anchor(model, TRAIN, "endpoint"),
+        "extended": qn.extend(model, TRAIN, "endpoint"),
+        "run at the training grid": qn.at_native(model, TRAIN, "endpoint"),
     }
     print(f"{'':20s}" + "".join(f"{n:>7d}²" for n in (TRAIN, FINE)))
     results: dict[str, list[float]] = {way: [] for way in ways}

@@ -26,10 +26,10 @@ def inputs(n):
 
 
 def test_reports_of_existing_models(model):
-    page = qn.anchor(model, 9).anchor_report._repr_html_()
+    page = qn.anchor(model, 9, "endpoint").anchor_report._repr_html_()
     assert "<th>module</th>" in page
     assert "GroupNorm" in page
-    audit = qn.audit(model, inputs, [9, 17])
+    audit = qn.audit(model, inputs, [9, 17], placement="endpoint")
     page = audit._repr_html_()
     assert "recommended:" in page
     assert page.count("<table>") >= 1

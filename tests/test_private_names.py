@@ -111,4 +111,4 @@ def test_a_layer_works_without_each_of_them(at):
 def test_the_error_names_the_version(monkeypatch):
     monkeypatch.setattr(_torch, "missing", lambda: ("torch._C._gone",))
     with pytest.raises(RuntimeError, match=rf"PyTorch {torch.__version__.split('+')[0]}.* lacks torch._C._gone"):
-        qn.anchor(torch.nn.Conv2d(1, 1, 1), 9)
+        qn.anchor(torch.nn.Conv2d(1, 1, 1), 9, "endpoint")

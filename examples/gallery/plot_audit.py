@@ -23,7 +23,7 @@ def field(n):
     return (torch.sin(3 * r)[:, None] * torch.exp(r))[None, None]
 
 
-result = qn.audit(model, field, [17, 33, 65])
+result = qn.audit(model, field, [17, 33, 65], placement="endpoint")
 print(result)
 
 # %%

@@ -39,15 +39,15 @@ for _ in range(EPOCHS):
 # %%
 # One call per way; the report says what was done to which module, and how far each way drifts on a smooth input.
 
-anchored = qn.anchor(model.eval(), TRAIN)
+anchored = qn.anchor(model.eval(), TRAIN, "endpoint")
 print(anchored.anchor_report)
 
 # %%
 ways = {
     "as trained": model,
     "anchored": anchored,
-    "extended": qn.extend(model, TRAIN),
-    "native": qn.at_native(model, TRAIN),
+    "extended": qn.extend(model, TRAIN, "endpoint"),
+    "native": qn.at_native(model, TRAIN, "endpoint"),
 }
 with torch.no_grad():
     pairs = {n: poisson.sample(range(5000, 5008), resolution=n) for n in TEST}

@@ -82,9 +82,9 @@ for _ in range(EPOCHS):
 
 ways = {
     "as trained": model.eval(),
-    "anchored": qn.anchor(model, TRAIN),
-    "extended": qn.extend(model, TRAIN),
-    "native": qn.at_native(model, TRAIN),
+    "anchored": qn.anchor(model, TRAIN, "endpoint"),
+    "extended": qn.extend(model, TRAIN, "endpoint"),
+    "native": qn.at_native(model, TRAIN, "endpoint"),
 }
 with torch.no_grad():
     pairs = {n: poisson.sample(range(5000, 5008), resolution=n) for n in TEST}

@@ -42,9 +42,9 @@ for _ in range(EPOCHS):
 
 ways = {
     "as trained": model.eval(),
-    "anchored": qn.anchor(model, TRAIN),
-    "extended": qn.extend(model, TRAIN),
-    "native": qn.at_native(model, TRAIN),
+    "anchored": qn.anchor(model, TRAIN, "endpoint"),
+    "extended": qn.extend(model, TRAIN, "endpoint"),
+    "native": qn.at_native(model, TRAIN, "endpoint"),
 }
 curves = {name: [] for name in ways}
 with torch.no_grad():

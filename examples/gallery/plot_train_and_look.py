@@ -38,7 +38,7 @@ for _ in range(EPOCHS):
 # %%
 # Nothing is trained again: ``qn.anchor`` returns a copy whose sums keep the measure of the training grid.
 
-anchored = qn.anchor(model.eval(), 33)
+anchored = qn.anchor(model.eval(), 33, "endpoint")
 grids = [33, 65, 129, 257]
 curves = {"as trained": model, "anchored": anchored}
 fig, (left, *rest) = plt.subplots(1, 4, figsize=(11, 3), layout="constrained")

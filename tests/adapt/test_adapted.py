@@ -18,7 +18,7 @@ WAYS = ("anchor", "extend")
 
 
 def adapted_by(way, model, n=9, d=2, **options):
-    adapted = getattr(qn, way)(model, (n,) * d, **({"force": True} if way == "anchor" else {}), **options)
+    adapted = getattr(qn, way)(model, (n,) * d, "endpoint", **({"force": True} if way == "anchor" else {}), **options)
     assert isinstance(adapted, Adapted)
     return adapted
 

@@ -85,7 +85,7 @@ def test_a_module_and_its_functional_form_anchor_alike(name):
     by_call = Calls(lambda x: F.group_norm(x + call(x), 1)).eval()
     by_module = nn.Sequential(by_call.lift, _Plus(module), nn.GroupNorm(1, 6, affine=False), nn.Tanh(), by_call.head)
     x = field(33, 17)
-    ours, theirs = (qn.anchor(m.eval(), (9, 9), force=True) for m in (by_call, by_module))
+    ours, theirs = (qn.anchor(m.eval(), (9, 9), "endpoint", force=True) for m in (by_call, by_module))
     with torch.no_grad():
         assert gap(theirs(x), ours(x)) < 1e-6
         assert torch.equal(ours(field(9, 9)), by_call(field(9, 9)))
@@ -109,8 +109,8 @@ def test_fourier_calls_agree_with_our_spectral_convolution():
         x = field(33, 33, channels=3)
         example = field(17, 17, channels=3)
         assert gap(calls(example), ours(example)) < 1e-5
-        by_call = qn.anchor(calls, (17, 17), example=example, force=True)
-        by_rule = qn.anchor(ours, (17, 17), example=example, force=True)
+        by_call = qn.anchor(calls, (17, 17), "endpoint", example=example, force=True)
+        by_rule = qn.anchor(ours, (17, 17), "endpoint", example=example, force=True)
         assert gap(by_call(x), by_rule(x)) < 1e-5
 
 
@@ -118,7 +118,7 @@ def test_fourier_calls_agree_with_our_spectral_convolution():
 def test_attention_drifts_less(form):
     torch.manual_seed(0)
     model = Attention(form).eval()
-    anchored = qn.anchor(model, (9, 9))
+    anchored = qn.anchor(model, (9, 9), "endpoint")
     with torch.no_grad():
         native, x = model(field(9, 9)), field(33, 33)
         assert gap(anchored(x)[..., ::4, ::4], native) < 0.3 * gap(model(x)[..., ::4, ::4], native)
@@ -129,7 +129,7 @@ def test_attention_drifts_less(form):
 def test_padding_keeps_its_length_in_space(pad, crop):
     torch.manual_seed(0)
     model = ClassicFNO(pad, crop=crop).eval()
-    anchored = qn.anchor(model, (17, 17))
+    anchored = qn.anchor(model, (17, 17), "endpoint")
     assert {"call pad", "call getitem", "call rfft2"} <= {e.kind for e in anchored.anchor_report.changed}
     with torch.no_grad():
         native, x = model(field(17, 17)), field(65, 65)
@@ -141,8 +141,8 @@ def test_worse_is_an_error_unless_forced():
     torch.manual_seed(0)
     model = Calls(lambda x: torch.fft.ifft2(torch.fft.fft2(x)).real)
     with pytest.raises(ValueError, match=r"worse.*see quadnorm\.transfer; force=True"):
-        qn.anchor(model, (17, 17))
-    assert "drift from 17×17 to 33×33" in str(qn.anchor(model, (17, 17), force=True).anchor_report)
+        qn.anchor(model, (17, 17), "endpoint")
+    assert "drift from 17×17 to 33×33" in str(qn.anchor(model, (17, 17), "endpoint", force=True).anchor_report)
 
 
 def test_the_data_says_where_its_samples_lie():
@@ -157,7 +157,7 @@ def test_the_data_says_where_its_samples_lie():
 
 def test_the_audit_names_the_calls():
     torch.manual_seed(0)
-    result = qn.audit(ClassicFNO(5).eval(), lambda n: field(n, n), [17, 33], interventions=False)
+    result = qn.audit(ClassicFNO(5).eval(), lambda n: field(n, n), [17, 33], interventions=False, placement="endpoint")
     assert {"call rfft2", "call irfft2"} <= {row.kind for row in result.leaks}
     assert max(result.totals["extended"]) < 1e-4
     with pytest.raises(ValueError, match="one of the two is wrong"):
@@ -182,7 +182,7 @@ class AsWideAsTheGrid(nn.Module):
 
 def test_a_weight_of_the_grids_size_is_no_field():
     torch.manual_seed(0)
-    report = qn.anchor(AsWideAsTheGrid(), (9, 9), example=torch.randn(1, 9, 9, 9), force=True).anchor_report
+    report = qn.anchor(AsWideAsTheGrid(), (9, 9), "endpoint", example=torch.randn(1, 9, 9, 9), force=True).anchor_report
     assert [e.name for e in report if e.kind == "field"] == ["field"]
 
 
@@ -198,7 +198,7 @@ def test_transforms_under_autocast():
             low[..., :3, :3] = spectrum[..., :3, :3] * self.w
             return torch.fft.irfft2(low, s=x.shape[-2:])
 
-    anchored = qn.anchor(Waves(), (9, 9))
+    anchored = qn.anchor(Waves(), (9, 9), "endpoint")
     with torch.autocast("cpu", dtype=torch.bfloat16):
         y = anchored(field(17, 17))
     torch.testing.assert_close(y, anchored(field(17, 17)), rtol=5e-2, atol=5e-2)

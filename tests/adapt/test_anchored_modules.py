@@ -12,13 +12,13 @@ from quadnorm.operators import FNO
 def test_models_without_values():
     with torch.device("meta"):
         model = nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(2, 4))
-    fixed = anchor(model, 9)
+    fixed = anchor(model, 9, "endpoint")
     assert fixed(torch.empty(1, 1, 17, 17, device="meta")).shape == (1, 4, 17, 17)
     assert "not compared with the model" in str(fixed.anchor_report)
     other = nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(2, 4))
     fixed.load_state_dict(other.state_dict(), assign=True)
     x = torch.randn(1, 1, 17, 17)
-    assert torch.equal(fixed(x), anchor(other, 9)(x))
+    assert torch.equal(fixed(x), anchor(other, 9, "endpoint")(x))
 
 
 def test_modules_that_cannot_be_anchored_are_listed():
@@ -31,7 +31,9 @@ def test_modules_that_cannot_be_anchored_are_listed():
         nn.BatchNorm2d(4),
         nn.AdaptiveAvgPool2d(2),
     )
-    report = anchor(model, (16, 16), force=True).anchor_report  # how far each way drifts depends on the draw
+    report = anchor(
+        model, (16, 16), "endpoint", force=True
+    ).anchor_report  # how far each way drifts depends on the draw
     reasons = {e.name: e.why for e in report.left}
     assert list(reasons) == ["0", "2", "3", "4", "5", "6"]
     assert "kernel of 3×3 samples" in reasons["0"]
@@ -39,9 +41,9 @@ def test_modules_that_cannot_be_anchored_are_listed():
     assert "patches of 2×2 samples" in reasons["4"]
     assert "train mode" in reasons["5"]
     assert "bins" in reasons["6"]
-    assert "running statistics" in anchor(model.eval(), (16, 16), force=True).anchor_report["5"].why
+    assert "running statistics" in anchor(model.eval(), (16, 16), "endpoint", force=True).anchor_report["5"].why
     assert list(report.to_frame()["action"]) == ["left", "anchored", *["left"] * 5]
-    maximum = anchor(nn.Sequential(nn.GroupNorm(1, 4), nn.AdaptiveMaxPool2d(1)), (16, 16)).anchor_report
+    maximum = anchor(nn.Sequential(nn.GroupNorm(1, 4), nn.AdaptiveMaxPool2d(1)), (16, 16), "endpoint").anchor_report
     assert "picks from the samples" in maximum["1"].why
 
 
@@ -61,7 +63,7 @@ def test_sums_outside_of_modules_are_found():
             y = y * torch.einsum("bcij->bc", y)[..., None, None] + torch.einsum("bcij->bij", y)[:, None]
             return nn.functional.pad(k @ k.transpose(1, 2), (1, 1))
 
-    report = anchor(Model(), (9, 9), force=True).anchor_report
+    report = anchor(Model(), (9, 9), "endpoint", force=True).anchor_report
     kinds = {e.kind for e in report}
     assert {"field", "call rfft2", "call irfft2", "call std", "call matmul", "call einsum"} <= kinds
     assert "call pad" not in kinds  # of a small matrix, not of the grid
@@ -111,7 +113,7 @@ class Call(nn.Module):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_calls_that_see_the_number_of_samples_are_listed(name):
-    report = anchor(Call(CALLS[name]), (9, 9), example=torch.randn(1, 4, 9, 9), force=True).anchor_report
+    report = anchor(Call(CALLS[name]), (9, 9), "endpoint", example=torch.randn(1, 4, 9, 9), force=True).anchor_report
     calls = [e for e in report if e.kind.startswith("call ")]
     assert calls
     assert all("sample" in e.why or e.action == "anchored" for e in calls)
@@ -119,23 +121,23 @@ def test_calls_that_see_the_number_of_samples_are_listed(name):
 
 @pytest.mark.parametrize("name", POINTWISE)
 def test_calls_that_do_not_are_not(name):
-    assert not anchor(Call(POINTWISE[name]), (9, 9), example=torch.randn(1, 4, 9, 9)).anchor_report.left
+    assert not anchor(Call(POINTWISE[name]), (9, 9), "endpoint", example=torch.randn(1, 4, 9, 9)).anchor_report.left
 
 
 def test_a_model_that_gives_nan_on_random_input_is_not_called_different():
-    report = anchor(Call(lambda x: x.log()), (9, 9), example=torch.randn(1, 4, 9, 9)).anchor_report
+    report = anchor(Call(lambda x: x.log()), (9, 9), "endpoint", example=torch.randn(1, 4, 9, 9)).anchor_report
     assert "its own output" in report.notes[0]
 
 
 def test_inner_grids_are_seen_in_the_run():
     """After a stride of two the module's own training grid is 9×9, and its native output must stay what it was."""
     model = nn.Sequential(nn.Conv2d(1, 4, 1, stride=2), nn.GroupNorm(1, 4)).double()
-    fixed = anchor(model, (17, 17))
+    fixed = anchor(model, (17, 17), "endpoint")
     x = torch.randn(2, 1, 17, 17, dtype=torch.float64)
     assert torch.equal(fixed(x), model(x))
     assert "sees 9×9 samples" in fixed.anchor_report["1"].why
     z = torch.randn(1, 1, 33, 33, dtype=torch.float64)
-    inner = anchor(model[1], (9, 9), example=torch.randn(1, 4, 9, 9, dtype=torch.float64))
+    inner = anchor(model[1], (9, 9), "endpoint", example=torch.randn(1, 4, 9, 9, dtype=torch.float64))
     assert torch.allclose(fixed(z), inner(model[0](z)), atol=1e-12)
 
 

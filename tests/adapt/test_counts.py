@@ -36,13 +36,13 @@ def test_a_used_model_does_what_a_new_one_does(way, form):
     """Another number, attribute, batch or scale of the data than in the first call."""
     torch.manual_seed(0)
     model = Pointwise(FORMS[form])
-    used = way(model, N)
+    used = way(model, N, "endpoint")
     used(field(FINE))
     for m in (model, used.model):
         m.scale = 2.5
     x = 3 * field(FINE, batch=4)
     y = used(x, 0.7)
-    torch.testing.assert_close(y, way(model, N)(x, 0.7), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(y, way(model, N, "endpoint")(x, 0.7), rtol=1e-5, atol=1e-6)
     if form != "steps":  # 1/(n − 1) is the training grid's on every grid
         plain = model(x, 0.7)
         assert (y - plain).norm() < 0.06 * plain.norm()

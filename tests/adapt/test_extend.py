@@ -150,7 +150,7 @@ def test_between_the_nodes_the_network_is_evaluated():
 def test_grids_that_do_not_nest_and_coarser_ones():
     torch.manual_seed(0)
     model = ClassicFNO(5).eval()
-    extended = qn.extend(model, (33, 33), example=field(33, 33))
+    extended = qn.extend(model, (33, 33), "endpoint", example=field(33, 33))
     with torch.no_grad():
         assert extended(field(50, 41)).shape == (1, 1, 50, 41)
         assert gap(extended(field(49, 49)), extended(field(97, 97))[..., ::2, ::2]) < 1e-4
@@ -173,7 +173,7 @@ def test_dimensions(dim):
 def test_gradients_agree_with_the_native_run():
     torch.manual_seed(0)
     model = ClassicFNO(5)
-    extended = qn.extend(model, (17, 17), example=field(17, 17))
+    extended = qn.extend(model, (17, 17), "endpoint", example=field(17, 17))
     x0, x = field(17, 17).requires_grad_(), field(33, 33).requires_grad_()
     native = torch.autograd.grad(model(x0).square().sum(), [x0, *model.parameters()])
     fine = torch.autograd.grad(extended(x)[..., ::2, ::2].square().sum(), [x, *model.parameters()])
@@ -201,7 +201,7 @@ def test_several_inputs_and_dataclass_outputs():
 
     model, t = Model(), torch.rand(2, 1)
     example = {"x": field(9, 9, batch=2), "t": t, "forcing": field(9, 9, batch=2)}
-    extended = qn.extend(model, (9, 9), example=example)
+    extended = qn.extend(model, (9, 9), "endpoint", example=example)
     y = extended(field(17, 17, batch=2), t, forcing=field(17, 17, batch=2))
     native = model(**example)
     assert gap(y.mean[..., ::2, ::2], native.mean) < 1e-5
@@ -224,7 +224,7 @@ def test_layouts(layout):
         return x.movedim(1, -1) if layout == "last" else x.flatten(2).mT
 
     model = Model()
-    extended = qn.extend(model, (9, 9), example=shaped(field(9, 9)))
+    extended = qn.extend(model, (9, 9), "endpoint", example=shaped(field(9, 9)))
     assert extended.layout == layout
     options = {"grid": (17, 33)} if layout == "tokens" else {}
     y = extended(shaped(field(17, 33)), **options)
@@ -239,30 +239,30 @@ def test_layouts(layout):
 
 def test_at_the_training_grid_it_is_the_model():
     model, x = ClassicFNO(5).eval(), field(17, 17)
-    assert torch.equal(qn.extend(model, 17)(x), model(x))
+    assert torch.equal(qn.extend(model, 17, "endpoint")(x), model(x))
 
 
 def test_refusals():
     with pytest.raises(ValueError, match="pass example="):
-        qn.extend(nn.Embedding(3, 3), (17, 17))
+        qn.extend(nn.Embedding(3, 3), (17, 17), "endpoint")
     with pytest.raises(ValueError, match="training resolution 17×17"):
-        qn.extend(ClassicFNO(), (17, 17), example=field(33, 33))
+        qn.extend(ClassicFNO(), (17, 17), "endpoint", example=field(33, 33))
     with pytest.raises(ValueError, match="layout"):
-        qn.extend(ClassicFNO(), (17, 17))(torch.zeros(1, 1, 33))
+        qn.extend(ClassicFNO(), (17, 17), "endpoint")(torch.zeros(1, 1, 33))
 
     class Fickle(nn.Module):
         def forward(self, x):
             return x - x.mean() if x.shape[-1] == 17 else x
 
     with pytest.raises(qn.adapt.CannotFollowError, match="at_native"):
-        qn.extend(Fickle(), (17, 17), example=field(17, 17))
+        qn.extend(Fickle(), (17, 17), "endpoint", example=field(17, 17))
 
 
 def test_the_report_lists_what_mixes_samples():
-    extended = qn.extend(ClassicFNO(5), (17, 17))
+    extended = qn.extend(ClassicFNO(5), (17, 17), "endpoint")
     actions = {(e.kind, e.action) for e in extended.extend_report}
     assert actions == {("call rfft2", "replayed"), ("call irfft2", "replayed"), ("call instance_norm", "replayed")}
-    text = str(qn.extend(Calls(CALLS["convolution"]), (17, 17)).extend_report)
+    text = str(qn.extend(Calls(CALLS["convolution"]), (17, 17), "endpoint").extend_report)
     assert "0 calls replayed, 1 dilated, 0 carried" in text
     assert "its samples lie as far apart as in training" in text
 
@@ -271,7 +271,7 @@ def test_hooks_that_come_and_go_do_not_matter():
     """A backward hook puts an operation of its own around its module."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(1, 4), nn.GELU(), nn.Conv2d(4, 1, 1))
-    everywhere, x = qn.extend(model, 9), torch.randn(1, 1, 17, 17, requires_grad=True)
+    everywhere, x = qn.extend(model, 9, "endpoint"), torch.randn(1, 1, 17, 17, requires_grad=True)
     want = everywhere(x)
     seen = []
     hook = model[1].register_full_backward_hook(lambda module, given, returned: seen.append(module))

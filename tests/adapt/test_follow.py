@@ -22,7 +22,7 @@ def test_branches_and_steps_may_change(way):
 
     torch.manual_seed(0)
     model = Loop()
-    used = way(model, N)
+    used = way(model, N, "endpoint")
     for steps, positive in ((2, False), (3, False), (1, True), (2, False)):
         y, plain = used(field(FINE), steps, positive), model(field(FINE), steps, positive)
         assert (y - plain).norm() < 0.03 * plain.norm()
@@ -30,7 +30,7 @@ def test_branches_and_steps_may_change(way):
 
 def test_an_extended_model_in_training_counts_a_batch_once():
     model = nn.Sequential(nn.Conv2d(1, 4, 1), nn.BatchNorm2d(4), nn.Conv2d(4, 1, 1))
-    extended = qn.extend(model, N).train()
+    extended = qn.extend(model, N, "endpoint").train()
     before = model[1].running_mean.clone()
     for _ in range(3):
         extended(field(FINE)).sum().backward()

@@ -24,10 +24,10 @@ class Labelled(nn.Module):
 def test_labels_are_restricted_to_the_nearest_sample():
     model, k = Labelled(), (2.9 * torch.rand(1, 1, FINE, FINE)).long()
     native = model(k[..., ::2, ::2])
-    extended = qn.extend(model, N, example=k[..., ::2, ::2])
+    extended = qn.extend(model, N, "endpoint", example=k[..., ::2, ::2])
     torch.testing.assert_close(extended(k)[..., ::2, ::2], native)
     assert not torch.allclose(extended(k), model(k), atol=1e-3)
-    torch.testing.assert_close(qn.at_native(model, N, interpolate="nearest")(k)[..., ::2, ::2], native)
+    torch.testing.assert_close(qn.at_native(model, N, "endpoint", interpolate="nearest")(k)[..., ::2, ::2], native)
     assert carry(torch.tensor([0, 3, 3, 0, 3]), (4,)).tolist() == [0, 3, 0, 3]
     assert carry(torch.tensor([True, False, True]), (5,)).dtype == torch.bool
 
@@ -35,7 +35,7 @@ def test_labels_are_restricted_to_the_nearest_sample():
 def test_labels_at_points():
     model, k = Labelled(), (2.9 * torch.rand(1, 1, *N)).long()
     points = torch.tensor([[0.0, 0.0], [0.26, 0.49], [1.0, 1.0]])
-    y = qn.extend(model, N, example=k).at_points(points, k)
+    y = qn.extend(model, N, "endpoint", example=k).at_points(points, k)
     torch.testing.assert_close(y[0, 0], model(k)[0, 0][[0, 2, 8], [0, 4, 8]])
 
 
@@ -50,7 +50,7 @@ def test_complex_fields_keep_their_imaginary_parts():
             return torch.complex(y[:, :1], y[:, 1:])
 
     model, x = Waves(), torch.rand(1, 1, FINE)
-    torch.testing.assert_close(qn.at_native(model, 9)(x)[..., ::2], model(x[..., ::2]))
+    torch.testing.assert_close(qn.at_native(model, 9, "endpoint")(x)[..., ::2], model(x[..., ::2]))
 
 
 class Forced(nn.Module):
@@ -71,7 +71,7 @@ def test_fields_without_channels_are_restricted_too(way, own):
     model, x = Forced(), field(FINE, batch=2)
     forcing = x[:, 0] if own else x[0, 0]
     options = {} if way is qn.at_native else {"example": (x[..., ::2, ::2], forcing[..., ::2, ::2])}
-    y = way(model, N, **options)(x, forcing)
+    y = way(model, N, "endpoint", **options)(x, forcing)
     torch.testing.assert_close(y[..., ::2, ::2], model(x[..., ::2, ::2], forcing[..., ::2, ::2]))
 
 
@@ -81,7 +81,7 @@ def test_at_native_takes_a_dict():
             return {"u": batch["a"] - mean(batch["a"])}
 
     x = field(FINE)
-    y = qn.at_native(Named(), N)({"a": x})["u"]
+    y = qn.at_native(Named(), N, "endpoint")({"a": x})["u"]
     torch.testing.assert_close(y[..., ::2, ::2], x[..., ::2, ::2] - mean(x[..., ::2, ::2]))
 
 
@@ -94,10 +94,10 @@ def test_outputs_on_other_grids_than_the_input():
         def forward(self, x):
             return self.c(x).mean((-2, -1)).view(-1, 1, 3, 3)
 
-    assert qn.at_native(Stress(), N)(field(FINE)).shape == (1, 1, 3, 3)
+    assert qn.at_native(Stress(), N, "endpoint")(field(FINE)).shape == (1, 1, 3, 3)
     finer = nn.Sequential(nn.Conv2d(1, 1, 1), nn.Upsample(scale_factor=2))
     assert qn.at_native(finer, (8, 8), placement="cell")(field(24)).shape == (1, 1, 48, 48)
-    assert qn.at_native(nn.Conv2d(1, 1, 3, 2, 1), N)(field(FINE)).shape == (1, 1, 9, 9)
+    assert qn.at_native(nn.Conv2d(1, 1, 3, 2, 1), N, "endpoint")(field(FINE)).shape == (1, 1, 9, 9)
 
 
 class History(nn.Module):
@@ -129,7 +129,7 @@ def test_axes_by_name(way, order):
     x = carry(coarse.movedim(space, (-2, -1)), (9, 17)).movedim((-2, -1), space)
     layout = f"{order} | h w"  # the grid is 5×9 in the order h, w, wherever they stand
     options = {} if way is qn.at_native else {"example": coarse}
-    adapted = way(model, (5, 9), layout=layout, **options)
+    adapted = way(model, (5, 9), "endpoint", layout=layout, **options)
     y, native = adapted(x), model(coarse)
     at = tuple(slice(None, None, 2) if k in space else slice(None) for k in range(5))
     assert y.shape[names.index("h")] == 9
@@ -151,20 +151,20 @@ def test_samples_in_a_row_by_name_and_outputs_of_another_layout():
     model = Tokens()
     layout = "b (h w) c, b h w -> b c h w, b c"
     x, mask = torch.randn(2, 45, 2), torch.rand(2, 5, 9)
-    extended = qn.extend(model, (5, 9), layout=layout, example=(x, mask))
+    extended = qn.extend(model, (5, 9), "endpoint", layout=layout, example=(x, mask))
     fine, wide = torch.randn(2, 9 * 17, 2), torch.rand(2, 9, 17)
     y, mean = extended(fine, wide)
     coarse = fine.unflatten(1, (9, 17))[:, ::2, ::2].flatten(1, 2)
     native, native_mean = model(coarse, wide[:, ::2, ::2])
     torch.testing.assert_close(y[..., ::2, ::2], native, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(mean, native_mean)
-    carried, _ = qn.at_native(model, (5, 9), layout=layout)(fine, wide)
+    carried, _ = qn.at_native(model, (5, 9), "endpoint", layout=layout)(fine, wide)
     assert carried.shape == (2, 1, 9, 17)
     torch.testing.assert_close(carried[..., ::2, ::2], native)
 
 
 def test_random_numbers_in_named_axes():
-    extended = qn.extend(History(), (9, 9), layout="b t c h w", example=torch.randn(1, 2, 3, 9, 9))
+    extended = qn.extend(History(), (9, 9), "endpoint", layout="b t c h w", example=torch.randn(1, 2, 3, 9, 9))
     assert "guessed" not in str(extended.extend_report)
 
     class Last(nn.Module):
@@ -175,16 +175,16 @@ def test_random_numbers_in_named_axes():
         def forward(self, x):  # b h w t c
             return self.mix(x) - x.mean((1, 2), keepdim=True)
 
-    y = qn.extend(Last(), (9, 9), layout="b h w t c")(torch.randn(2, 17, 17, 4, 3))
+    y = qn.extend(Last(), (9, 9), "endpoint", layout="b h w t c")(torch.randn(2, 17, 17, 4, 3))
     assert y.shape == (2, 17, 17, 4, 3)
 
 
 def test_what_was_guessed_is_said():
     model = nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(1, 4))
     assert "layout: first, (B, C, *spatial), guessed; the first input has shape (1, 1, 9, 9)" in str(
-        qn.extend(model, (9, 9)).extend_report
+        qn.extend(model, (9, 9), "endpoint").extend_report
     )
-    assert "layout='first'" in repr(qn.at_native(model, (9, 9)))
+    assert "layout='first'" in repr(qn.at_native(model, (9, 9), "endpoint"))
 
 
 class LastOfTwo(nn.Module):
@@ -200,13 +200,13 @@ class LastOfTwo(nn.Module):
 
 def test_a_layout_is_seen_at_the_first_call():
     model = LastOfTwo()
-    native = qn.at_native(model, (9, 9))
+    native = qn.at_native(model, (9, 9), "endpoint")
     assert "seen at the first call" in repr(native)
     x, force = torch.randn(1, 17, 17, 1), torch.randn(1, 17, 17, 2)
     torch.testing.assert_close(native(x, force)[:, ::2, ::2], model(x[:, ::2, ::2], force[:, ::2, ::2]))
     assert native.layout == "last"
     with pytest.raises(ValueError, match=r"could not be guessed \(as first.*as last.*pass layout="):
-        qn.at_native(LastOfTwo(), (9, 9))(x, torch.randn(1, 17, 17, 5))
+        qn.at_native(LastOfTwo(), (9, 9), "endpoint")(x, torch.randn(1, 17, 17, 5))
 
 
 @pytest.mark.parametrize(
@@ -226,14 +226,14 @@ def test_a_layout_is_seen_at_the_first_call():
 )
 def test_bad_layouts(layout, message):
     with pytest.raises(ValueError, match=message):
-        qn.at_native(nn.Identity(), (9, 9), layout=layout)
+        qn.at_native(nn.Identity(), (9, 9), "endpoint", layout=layout)
 
 
 def test_samples_in_a_row_behind_the_channels_are_guessed():
     model = nn.Sequential(nn.Conv1d(3, 4, 1), nn.GroupNorm(1, 4), nn.Tanh(), nn.Conv1d(4, 1, 1))
     x = torch.randn(1, 3, 17 * 17)
     coarse = x.unflatten(-1, (17, 17))[..., ::2, ::2].flatten(2)
-    extended = qn.extend(model, (9, 9), example=coarse)
+    extended = qn.extend(model, (9, 9), "endpoint", example=coarse)
     assert extended.layout == "b c (s0 s1)"
     y = extended(x, grid=(17, 17)).unflatten(-1, (17, 17))[..., ::2, ::2].flatten(2)
     torch.testing.assert_close(y, model(coarse), rtol=1e-5, atol=1e-6)
@@ -247,7 +247,7 @@ def test_fields_without_channels_or_batch(lead):
 
     coarse = 1 + torch.rand(*lead, 9, 9)
     fine = carry(coarse, (17, 17))
-    y = qn.extend(Bare(), (9, 9), example=coarse)(fine)
+    y = qn.extend(Bare(), (9, 9), "endpoint", example=coarse)(fine)
     torch.testing.assert_close(y[..., ::2, ::2], Bare()(coarse), rtol=1e-5, atol=1e-6)
 
 
@@ -267,7 +267,7 @@ def test_masks_of_tokens_and_of_their_pairs():
     fine = carry(x.unflatten(1, (5, 5)).movedim(-1, 1), (9, 9)).flatten(2).mT
     wide = carry(absent.unflatten(1, (5, 5)), (9, 9)).flatten(1)
     pairs = carry(carry(blind.unflatten(1, (5, 5)), (9, 9)).flatten(1).mT.unflatten(1, (5, 5)), (9, 9)).flatten(1).mT
-    native = qn.at_native(model, (5, 5), layout="tokens")
+    native = qn.at_native(model, (5, 5), "endpoint", layout="tokens")
     y = native(fine, wide, pairs, grid=(9, 9)).unflatten(1, (9, 9))[:, ::2, ::2].flatten(1, 2)
     torch.testing.assert_close(y, model(x, absent, blind), rtol=1e-5, atol=1e-6)
 

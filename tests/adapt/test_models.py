@@ -11,7 +11,7 @@ from tests.adapt.small import FINE, field
 def test_numpy_integers_are_resolutions():
     np = pytest.importorskip("numpy")
     model = nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(1, 4))
-    assert qn.anchor(model, (np.int64(9), np.int32(9)))(field(FINE)).shape == (1, 4, FINE, FINE)
+    assert qn.anchor(model, (np.int64(9), np.int32(9)), "endpoint")(field(FINE)).shape == (1, 4, FINE, FINE)
 
 
 @pytest.mark.parametrize("way", [qn.anchor, qn.extend], ids=["anchor", "extend"])

@@ -73,7 +73,7 @@ def test_waves_that_every_grid_holds_come_out_as_in_training(options, grid):
 @pytest.mark.parametrize("d", [1, 3])
 def test_other_dimensions(d):
     layer = SpectralConv(3, 2, (4,) * d)
-    fixed = anchor(layer, (9,) * d, example=torch.randn(1, 3, *(9,) * d), force=True)
+    fixed = anchor(layer, (9,) * d, "endpoint", example=torch.randn(1, 3, *(9,) * d), force=True)
     assert min(orders(fixed, (9, 17, 33), d, 3, torch.float32)) > 1.7
 
 
@@ -91,7 +91,7 @@ def test_other_dimensions(d):
 def test_models_keep_their_native_output_and_gain_an_order(kind, options):
     model = seeded(kind, **options)
     d = len(options.get("n_modes", (6, 6)))
-    fixed = anchor(model, 17)
+    fixed = anchor(model, 17, "endpoint")
     x = torch.randn(2, 1, *(17,) * d)
     with torch.no_grad():
         assert torch.equal(fixed(x), model(x))
@@ -107,7 +107,7 @@ def test_odd_and_even_grids_agree_once_anchored():
     """
     model = seeded(norm="instance_norm")
     jumps = []
-    for m in (model, anchor(model, 32)):
+    for m in (model, anchor(model, 32, "endpoint")):
         with torch.no_grad():
             y = m(smooth(94, dtype=torch.float32))[..., ::3, ::3]
             z = m(smooth(63, dtype=torch.float32))[..., ::2, ::2]
@@ -128,7 +128,7 @@ def test_uno_sees_its_inner_grids():
         norm="group_norm",
         channel_mlp_skip="linear",
     )
-    fixed = anchor(model, 16)
+    fixed = anchor(model, 16, "endpoint")
     assert any("sees 8×8 samples" in e.why for e in fixed.anchor_report.changed)
     x = torch.randn(1, 1, 16, 16)
     with torch.no_grad():
@@ -163,9 +163,9 @@ def test_what_the_layer_does_is_seen_not_presumed(monkeypatch):
     scope = dict(vars(spectral_convolution))
     exec(changed, scope)
     model = seeded(norm="instance_norm")
-    assert any(e.call == "fftshift" for e in anchor(model, 17).anchor_report)
+    assert any(e.call == "fftshift" for e in anchor(model, 17, "endpoint").anchor_report)
     monkeypatch.setattr(SpectralConv, "forward", scope["forward"])
-    fixed = anchor(model, 17)
+    fixed = anchor(model, 17, "endpoint")
     assert not any(e.call == "fftshift" for e in fixed.anchor_report)
     assert min(orders(fixed, (17, 33, 65), 2, dtype=torch.float32)) > 1.8
 
@@ -173,18 +173,18 @@ def test_what_the_layer_does_is_seen_not_presumed(monkeypatch):
 def test_ada_in():
     norm = AdaIN(3, 4, mlp=nn.Linear(3, 8))
     norm.set_embedding(torch.randn(3))
-    fixed = anchor(norm, (9, 9), example=torch.randn(1, 4, 9, 9))
+    fixed = anchor(norm, (9, 9), "endpoint", example=torch.randn(1, 4, 9, 9))
     weight, bias = norm.mlp(norm.embedding).detach().split(4)
     plain = nn.GroupNorm(4, 4)
     plain.weight.data, plain.bias.data = weight, bias
     z = torch.randn(2, 4, 17, 17)
     with torch.no_grad():
-        assert torch.allclose(fixed(z), anchor(plain, (9, 9))(z), atol=1e-5)
+        assert torch.allclose(fixed(z), anchor(plain, (9, 9), "endpoint")(z), atol=1e-5)
 
 
 def test_complex_data_are_worse_anchored():
     with pytest.raises(ValueError, match="worse"):
-        anchor(SpectralConv(2, 2, (4, 4), complex_data=True), (9, 9))
+        anchor(SpectralConv(2, 2, (4, 4), complex_data=True), (9, 9), "endpoint")
 
 
 @pytest.mark.parametrize("placement", ["cell", "periodic"])
@@ -221,7 +221,7 @@ class Coordinate(nn.Module):
 
 
 def test_anchored_models_pickle():
-    fixed = anchor(seeded(norm="instance_norm"), 17)
+    fixed = anchor(seeded(norm="instance_norm"), 17, "endpoint")
     again = pickle.loads(pickle.dumps(fixed))
     x = torch.randn(1, 1, 33, 33)
     with torch.no_grad():

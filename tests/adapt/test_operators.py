@@ -36,7 +36,7 @@ def seeded(kind, **options):
 def test_native_output_stays_and_the_rest_is_of_second_order(kind, options):
     model = seeded(kind, **options)
     before = {k: v.clone() for k, v in model.state_dict().items()}
-    fixed = anchor(model, 17)
+    fixed = anchor(model, 17, "endpoint")
     x = torch.randn(2, 1, 17, 17, dtype=torch.float64)
     with torch.no_grad():
         gap = (fixed(x) - model(x)).abs().max() / model(x).abs().max()
@@ -56,14 +56,14 @@ def test_anchored_model_equals_the_one_made_with_the_measure():
     direct.load_state_dict(model.state_dict())
     x = torch.randn(1, 1, 33, 33, dtype=torch.float64)
     with torch.no_grad():
-        assert torch.allclose(anchor(model, 17)(x), direct(x), atol=1e-12)
+        assert torch.allclose(anchor(model, 17, "endpoint")(x), direct(x), atol=1e-12)
 
 
 def test_quadrature_norms_are_left_alone_and_blends_mixed():
-    quad = anchor(seeded(FNO, norm="quad:instance"), 17)
+    quad = anchor(seeded(FNO, norm="quad:instance"), 17, "endpoint")
     assert quad.blocks[0].norm.measure == Grid("trapezoid")
     assert "a quadrature already" in quad.anchor_report["blocks.0.norm"].why
-    blend = anchor(seeded(FNO, norm="blend:0.4"), 17)
+    blend = anchor(seeded(FNO, norm="blend:0.4"), 17, "endpoint")
     assert blend.blocks[0].norm.measure == Blend(0.4, Grid("trapezoid"), Anchored((17, 17)))
 
 
@@ -71,7 +71,7 @@ def test_quadrature_norms_are_left_alone_and_blends_mixed():
 def test_an_anchored_blend_has_the_moments_of_the_mixed_measure(alpha):
     """α·anchored + (1−α)·trapezoid, weights and statistics written out; at the training grid the blend as trained."""
     norm = make_norm(f"blend:{alpha}", 3).double()
-    fixed = anchor(nn.Sequential(norm), (9, 9))
+    fixed = anchor(nn.Sequential(norm), (9, 9), "endpoint")
     x = torch.randn(2, 3, 9, 9, dtype=torch.float64)
     assert torch.allclose(fixed(x), norm(x), atol=1e-12)
 
@@ -92,7 +92,7 @@ def test_a_learned_blend_is_anchored_and_keeps_learning():
     model = nn.Sequential(make_norm("blend:learned", 3)).double()
     with torch.no_grad():
         model[0].alpha_logit.fill_(0.3)
-    fixed = anchor(model, (9, 9))
+    fixed = anchor(model, (9, 9), "endpoint")
     x = torch.randn(2, 3, 9, 9, dtype=torch.float64)
     assert torch.allclose(fixed(x), model(x), atol=1e-12)
     assert min(orders(fixed, (9, 17, 33, 65), channels=3)) > 1.9
@@ -117,27 +117,27 @@ def test_a_rule_on_the_wrong_samples_is_named():
 
 def test_placement_comes_from_the_model_and_must_not_contradict_it():
     model = seeded(FNO, placement="cell")
-    assert not anchor(model, 16).anchor_report.changed
+    assert not anchor(model, 16, "endpoint").anchor_report.changed
     with pytest.raises(ValueError, match="the model says that its samples are 'cell'"):
         anchor(model, 16, "endpoint")
 
 
 def test_anchoring_twice_changes_nothing_more():
     model = seeded(FNO)
-    once = anchor(model, 17)
-    twice = anchor(once, 17)
+    once = anchor(model, 17, "endpoint")
+    twice = anchor(once, 17, "endpoint")
     assert not twice.anchor_report.changed
     x = torch.randn(1, 1, 33, 33, dtype=torch.float64)
     with torch.no_grad():
         assert torch.equal(once(x), twice(x))
     with pytest.raises(ValueError, match="is anchored already, at 17×17"):
-        anchor(once, 33)
+        anchor(once, 33, "endpoint")
 
 
 def test_layers_with_measures_of_their_own_keep_them_apart():
     """The operator's setter sets all its layers; a layer that had its own measure before must not lose it."""
     model = seeded(FNO)
     model.blocks[0].spectral.measure = "trapezoid"
-    fixed = anchor(model, 17)
+    fixed = anchor(model, 17, "endpoint")
     assert fixed.blocks[0].spectral.measure == Grid("trapezoid")
     assert fixed.blocks[1].spectral.measure == Anchored((17, 17))

@@ -104,7 +104,10 @@ def test_ways_agree_with_the_native_run(name: str) -> None:
     def gap(way: nn.Module, n: int) -> float:
         return float(((way(field(n))[..., :: (n - 1) // 16] - native).norm() / native.norm()).detach())
 
-    fixed, everywhere = qn.anchor(model, (17,), example=field(17)), qn.extend(model, (17,), example=field(17))
+    fixed, everywhere = (
+        qn.anchor(model, (17,), "endpoint", example=field(17)),
+        qn.extend(model, (17,), "endpoint", example=field(17)),
+    )
     assert all(e.action == "anchored" for e in fixed.anchor_report), fixed.anchor_report
     assert gap(fixed, 17) == 0
     assert gap(fixed, 65) < 0.15 * gap(model, 65)
@@ -117,13 +120,13 @@ def test_ways_agree_with_the_native_run(name: str) -> None:
 
 def test_audit_names_the_sum_inside() -> None:
     torch.manual_seed(0)
-    result = qn.audit(_Centred(), lambda n: field(n).float(), [17, 33, 65])
+    result = qn.audit(_Centred(), lambda n: field(n).float(), [17, 33, 65], placement="endpoint")
     assert [(r.kind, r.action) for r in result.leaks] == [("call mean", "anchored")]
 
 
 def test_audit_of_a_network_per_point() -> None:
     """Modules inside ``vmap`` are compared with their hidden axis, not across it."""
-    result = qn.audit(_PerPoint().double(), field, [17, 33, 65])
+    result = qn.audit(_PerPoint().double(), field, [17, 33, 65], placement="endpoint")
     assert [r.kind for r in result.leaks] == ["call mean"]
 
 
@@ -144,8 +147,8 @@ def test_sum_inside_a_map_over_another_axis() -> None:
     model = _Rows().double()
     x, fine = smooth(17), smooth(33)
     with pytest.raises(CannotFollowError, match="inside a vmap"):
-        qn.extend(model, 17, example=x)
-    fixed, native = qn.anchor(model, 17, example=x), model(x)
+        qn.extend(model, 17, "endpoint", example=x)
+    fixed, native = qn.anchor(model, 17, "endpoint", example=x), model(x)
     gaps = [float((way(fine)[..., ::2, ::2] - native).norm().detach()) for way in (model, fixed)]
     assert gaps[1] < 0.15 * gaps[0]
 
@@ -165,7 +168,7 @@ class _Indexed(nn.Module):
 
 def test_foreign_field_through_a_map_is_refused() -> None:
     with pytest.raises(CannotFollowError, match="through vmap"):
-        qn.extend(_Indexed().double(), (17,), example=field(17))
+        qn.extend(_Indexed().double(), (17,), "endpoint", example=field(17))
 
 
 def test_jacobian_is_left_and_said_so() -> None:
@@ -178,7 +181,7 @@ def test_jacobian_is_left_and_said_so() -> None:
             J = jacrev(lambda z: torch.tanh(self.f(z[None, None]))[0, 0])(x[0, 0])
             return x + torch.diagonal(J) + x.mean(-1, keepdim=True)
 
-    fixed = qn.anchor(Jacobian().double(), (17,), example=field(17), force=True)
+    fixed = qn.anchor(Jacobian().double(), (17,), "endpoint", example=field(17), force=True)
     assert "autograd.grad" in str(fixed.anchor_report.left)
 
 
@@ -209,4 +212,4 @@ def test_a_model_that_fails_without_gradients_is_told_so(way) -> None:
             return x - torch.autograd.grad(self.f(z).mean(), z)[0]
 
     with pytest.raises(RuntimeError, match=r"put `with torch\.enable_grad\(\):` around"):
-        way(Differentiates().double(), (17,), example=field(17))
+        way(Differentiates().double(), (17,), "endpoint", example=field(17))

@@ -26,7 +26,7 @@ class Placed(nn.Module):
 
 def test_fields_from_parameters_follow_the_parameters():
     torch.manual_seed(0)
-    anchored, x = qn.anchor(Placed(), N), field(FINE)
+    anchored, x = qn.anchor(Placed(), N, "endpoint"), field(FINE)
     anchored(x).sum().backward()
     assert all(p.grad is not None for p in anchored.parameters())
     with torch.no_grad():
@@ -34,7 +34,7 @@ def test_fields_from_parameters_follow_the_parameters():
             p += 0.1 * torch.randn_like(p)
     torch.testing.assert_close(anchored(x), copy.deepcopy(anchored)(x))
     other = Placed().requires_grad_(False)
-    frozen = qn.anchor(Placed().requires_grad_(False), N)
+    frozen = qn.anchor(Placed().requires_grad_(False), N, "endpoint")
     frozen(x)
     frozen.load_state_dict(other.state_dict())
-    torch.testing.assert_close(frozen(x), qn.anchor(other, N)(x))
+    torch.testing.assert_close(frozen(x), qn.anchor(other, N, "endpoint")(x))

@@ -44,7 +44,7 @@ def nodes(placement, *sizes):
 @pytest.mark.parametrize("name", MODELS)
 def test_at_a_grids_nodes_it_is_the_model_on_that_grid(name):
     torch.manual_seed(0)
-    everywhere = qn.extend(MODELS[name]().eval(), 17, example=field(17, 17))
+    everywhere = qn.extend(MODELS[name]().eval(), 17, "endpoint", example=field(17, 17))
     x = field(23, 30, batch=2)
     everywhere.stencils = "carried"  # points have no neighbours at the training grid's spacing
     with torch.no_grad():
@@ -69,7 +69,7 @@ def test_between_the_nodes_the_network_is_evaluated():
     """Scattered points and their own input values: the limit of ever finer grids, not an interpolation of one."""
     torch.manual_seed(0)
     everywhere = qn.extend(
-        FNO(width=8, modes=4, layers=2, norm="layer").double().eval(), 9, example=field(9, 9).double()
+        FNO(width=8, modes=4, layers=2, norm="layer").double().eval(), 9, "endpoint", example=field(9, 9).double()
     )
     fine = 8 * 16 + 1
     at = torch.randint(0, fine, (40, 2), generator=torch.Generator().manual_seed(1))
@@ -84,13 +84,13 @@ def test_between_the_nodes_the_network_is_evaluated():
 
 def test_one_axis_three_axes_and_tokens():
     torch.manual_seed(0)
-    line = qn.extend(Calls(lambda x: nn.functional.group_norm(x, 2), dim=1), 9)
+    line = qn.extend(Calls(lambda x: nn.functional.group_norm(x, 2), dim=1), 9, "endpoint")
     x = field(21)
     torch.testing.assert_close(line.at_points(nodes("endpoint", 21), x), line(x), rtol=1e-4, atol=1e-5)
-    cube = qn.extend(Calls(lambda x: x - x.mean((2, 3, 4), keepdim=True), dim=3), (5, 6, 7))
+    cube = qn.extend(Calls(lambda x: x - x.mean((2, 3, 4), keepdim=True), dim=3), (5, 6, 7), "endpoint")
     x = field(7, 8, 9)
     torch.testing.assert_close(cube.at_points(nodes("endpoint", 7, 8, 9), x), cube(x).flatten(2), rtol=1e-4, atol=1e-5)
-    tokens = qn.extend(Tokens(), (7, 8), layout="tokens", example=field(7, 8).flatten(2).mT)
+    tokens = qn.extend(Tokens(), (7, 8), "endpoint", layout="tokens", example=field(7, 8).flatten(2).mT)
     x = field(9, 11).flatten(2).mT
     got = tokens.at_points(nodes("endpoint", 9, 11), x, grid=(9, 11))
     torch.testing.assert_close(got, tokens(x, grid=(9, 11)), rtol=1e-4, atol=1e-5)
@@ -99,7 +99,7 @@ def test_one_axis_three_axes_and_tokens():
 def test_it_is_differentiable():
     torch.manual_seed(0)
     model = FNO(width=4, modes=2, layers=1, projection=4).double()
-    everywhere = qn.extend(model, 5, example=torch.randn(1, 1, 5, 5, dtype=torch.float64))
+    everywhere = qn.extend(model, 5, "endpoint", example=torch.randn(1, 1, 5, 5, dtype=torch.float64))
     points = np.random.default_rng(0).random((6, 2))
     x = torch.randn(1, 1, 7, 7, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: everywhere.at_points(points, x), (x,))
@@ -108,7 +108,7 @@ def test_it_is_differentiable():
 
 
 def test_what_cannot_be_is_said():
-    everywhere = qn.extend(Calls(lambda x: x - x.mean((2, 3), keepdim=True)), 9)
+    everywhere = qn.extend(Calls(lambda x: x - x.mean((2, 3), keepdim=True)), 9, "endpoint")
     x = field(9, 9)
     with pytest.raises(ValueError, match=r"shape \(P, 2\), one row for each, got \(3,\)"):
         everywhere.at_points([0.1, 0.2, 0.3], x)
@@ -116,6 +116,6 @@ def test_what_cannot_be_is_said():
         everywhere.at_points([[0.1, 1.7]], x)
     with pytest.raises(ValueError, match=r"values at the points have the shape \(1, 1, 2\), got \(1, 1, 1\)"):
         everywhere.at_points([[0.1, 0.7], [0.2, 0.3]], x, values=torch.zeros(1, 1, 1))
-    rows = qn.extend(Calls(lambda x: x - x.mean(3, keepdim=True)), 9)
+    rows = qn.extend(Calls(lambda x: x - x.mean(3, keepdim=True)), 9, "endpoint")
     with pytest.raises(CannotFollowError, match="single axes"):
         rows.at_points([[0.1, 0.7]], x)

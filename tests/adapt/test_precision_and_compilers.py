@@ -17,9 +17,9 @@ def test_softmax_in_half_precision_is_rounded_once(dtype):
     model = nn.Identity()
     model.forward = lambda x: x + torch.softmax(20 * x, -1) @ torch.ones_like(x).mT
     x = field(17)
-    fixed, everywhere = (way(model, (17,), example=x.to(dtype)) for way in (qn.anchor, qn.extend))
+    fixed, everywhere = (way(model, (17,), "endpoint", example=x.to(dtype)) for way in (qn.anchor, qn.extend))
     with torch.no_grad():
-        exact = qn.anchor(model, (17,), example=x)(field(33))
+        exact = qn.anchor(model, (17,), "endpoint", example=x)(field(33))
         for way in (fixed, everywhere):
             assert (way(field(33).to(dtype)).float() - exact).abs().max() < 0.05 * exact.abs().max()
 
@@ -30,9 +30,9 @@ def test_at_native_runs_scripted_and_wrapped_models():
     model = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.GroupNorm(1, 4), nn.Conv2d(4, 1, 1)).eval()
     x, y = field(33, 33), model(field(17, 17))
     for other in (torch.jit.script(copy.deepcopy(model)), nn.DataParallel(model)):
-        assert torch.allclose(qn.at_native(other, (17, 17))(x)[..., ::2, ::2], y, atol=1e-5)
+        assert torch.allclose(qn.at_native(other, (17, 17), "endpoint")(x)[..., ::2, ::2], y, atol=1e-5)
     with pytest.raises(TypeError, match=r"quadnorm\.at_native, which runs a scripted model as it is"):
-        qn.extend(torch.jit.script(copy.deepcopy(model)), 17)
+        qn.extend(torch.jit.script(copy.deepcopy(model)), 17, "endpoint")
 
 
 def test_a_compiled_part():

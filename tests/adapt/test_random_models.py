@@ -93,7 +93,7 @@ def test_the_reports_are_what_probing_shows(names):
     torch.manual_seed(0)
     model = Chain([FUNCTIONS[n][0] for n in names]).eval()
     expected = Counter((f"call {c}", settable) for n in names for _, calls, settable in [FUNCTIONS[n]] for c in calls)
-    extended = qn.extend(model, (9, 9), example=field(9, 9))
+    extended = qn.extend(model, (9, 9), "endpoint", example=field(9, 9))
     kinds: Counter[str] = Counter(kind for kind, _ in expected.elements())
     assert Counter(kind for kind, _ in lines(extended.extend_report)) == kinds, str(extended.extend_report)
     native = model(field(9, 9))
@@ -102,8 +102,8 @@ def test_the_reports_are_what_probing_shows(names):
     assert (fine - native).norm() <= 1e-4 * native.norm() + 1e-5
     if not any(settable for _, settable in expected):
         with pytest.raises(ValueError, match="no spatial sum"):
-            qn.anchor(model, (9, 9), example=field(9, 9))
+            qn.anchor(model, (9, 9), "endpoint", example=field(9, 9))
         return
-    anchored = qn.anchor(model, (9, 9), example=field(9, 9), force=True)
+    anchored = qn.anchor(model, (9, 9), "endpoint", example=field(9, 9), force=True)
     assert Counter(lines(anchored.anchor_report)) == expected, str(anchored.anchor_report)
     torch.testing.assert_close(anchored(field(9, 9)), native, rtol=1e-4, atol=1e-5)

@@ -51,7 +51,7 @@ UNKNOWN = {  # functions over samples that are in no table
 def test_a_call_that_differs_is_carried_and_named(name):
     torch.manual_seed(0)
     model = Calls(lambda h: h + UNKNOWN[name](h) + h.mean((2, 3), keepdim=True)).eval()
-    everywhere = qn.extend(model, 17, example=field(17, 17))
+    everywhere = qn.extend(model, 17, "endpoint", example=field(17, 17))
     lines = {e.call: (e.action, e.why) for e in everywhere.extend_report}
     assert lines["mean"][0] == "replayed"
     assert lines[name][0] == "carried"
@@ -78,7 +78,7 @@ class Stateful(nn.Module):
 @pytest.mark.parametrize("way", [qn.anchor, qn.extend])
 def test_a_stateful_model_is_called_stateful(way):
     with pytest.raises(CannotFollowError, match="the model is stateful"):
-        way(Stateful(), (9, 9), example=field(9, 9))
+        way(Stateful(), (9, 9), "endpoint", example=field(9, 9))
 
 
 class Normalised(nn.Module):

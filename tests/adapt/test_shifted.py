@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
+import quadnorm as qn
 from quadnorm.adapt import CannotFollowError
 from quadnorm.adapt.shifted import ShiftedRuns, shifted_runs
 from tests.adapt.models import ClassicFNO
@@ -221,6 +222,29 @@ def test_gradients():
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in model.parameters())
 
 
+@pytest.mark.parametrize("way", ["graph", "eager"])
+def test_gradients_of_a_strided_model(way):
+    """By input and parameters, through all shifted runs, against a difference quotient."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 3, 3, 2, padding=1), nn.Tanh(), nn.Upsample(scale_factor=2), nn.Conv2d(3, 1, 1))
+    extended = qn.extend(model.double(), (6, 6), "endpoint", example=torch.randn(1, 1, 6, 6).double())
+    assert extended.stencils == "shifted"
+    run = extended if way == "graph" else lambda x: extended.run_steered((x,), {}, (11, 11))
+    x = torch.randn(2, 1, 11, 11, dtype=torch.float64, requires_grad=True)
+    leaves = [x, *model.parameters()]
+    found = torch.autograd.grad(run(x).square().sum(), leaves)
+    for leaf, gradient in zip(leaves, found, strict=True):
+        along, step = torch.randn_like(leaf), 1e-6
+        with torch.no_grad():
+            leaf += step * along
+            high = run(x).square().sum()
+            leaf -= 2 * step * along
+            low = run(x).square().sum()
+            leaf += step * along
+        torch.testing.assert_close((gradient * along).sum(), (high - low) / (2 * step), rtol=1e-6, atol=1e-7)
+    assert extended.obstacles == {}
+
+
 def test_labels_take_the_nearest_sample():
     class Embedded(nn.Module):
         def __init__(self):
@@ -261,7 +285,7 @@ def test_a_model_that_runs_on_one_grid_only():
 @pytest.mark.parametrize("coordinates", ["linspace", "arange"])
 def test_coordinates_of_the_models_own_making_are_refused(coordinates):
     with pytest.raises(CannotFollowError, match=r"of its own making.*cat.*quadnorm\.extend"):
-        shifted_runs(ClassicFNO(coordinates=coordinates), (17, 17))
+        shifted_runs(ClassicFNO(coordinates=coordinates), (17, 17), "endpoint")
 
 
 def test_cached_coordinates_are_refused_too():
@@ -278,7 +302,7 @@ def test_cached_coordinates_are_refused_too():
     model = Cached()
     model(torch.randn(1, 1, 9))
     with pytest.raises(CannotFollowError, match="of its own making"):
-        shifted_runs(model, (9,))
+        shifted_runs(model, (9,), "endpoint")
 
 
 def test_a_time_embedding_is_no_coordinate():
@@ -311,7 +335,7 @@ def test_a_model_that_takes_one_sample_at_a_time():
                 raise ValueError("one at a time")
             return self.conv(x)
 
-    shifted = shifted_runs(Single(), (9,))
+    shifted = shifted_runs(Single(), (9,), "endpoint")
     assert shifted.samples == 1
     assert shifted(torch.randn(1, 1, 17)).shape == (1, 1, 17)
 

@@ -34,7 +34,7 @@ def test_stored_coordinates_are_interpolated(form):
     model, x = Stored(form).eval(), field(17, 17)
     with pytest.raises(RuntimeError):
         model(field(33, 33))
-    fixed, everywhere = qn.anchor(model, 17, example=x), qn.extend(model, 17, example=x)
+    fixed, everywhere = qn.anchor(model, 17, "endpoint", example=x), qn.extend(model, 17, "endpoint", example=x)
     with torch.no_grad():
         native = model(x)
         for way, tolerance in ((fixed, 1e-2), (everywhere, 1e-5)):
@@ -51,7 +51,7 @@ def test_a_mean_by_numpy_is_that_of_the_input_at_hand():
     """Out of PyTorch's sight: the training grid's value, of this input and not of the one that was looked at."""
     torch.manual_seed(0)
     model = Calls(lambda h: h - _numpy_mean(h) + h.mean((2, 3), keepdim=True) ** 2).eval()
-    fixed, everywhere = (way(model, 17, example=field(17, 17)) for way in (qn.anchor, qn.extend))
+    fixed, everywhere = (way(model, 17, "endpoint", example=field(17, 17)) for way in (qn.anchor, qn.extend))
     with torch.no_grad():
         native = model(3 * field(17, 17))
         for way in (fixed, everywhere):
@@ -59,16 +59,16 @@ def test_a_mean_by_numpy_is_that_of_the_input_at_hand():
     for report in (fixed.anchor_report, everywhere.extend_report):
         assert any(e.kind == "value" and "NumPy" in e.why for e in report)
     with pytest.raises(ValueError, match="outside of PyTorch's calls"):
-        qn.anchor(Calls(lambda h: h - _numpy_mean(h)), 17, example=field(17, 17))
+        qn.anchor(Calls(lambda h: h - _numpy_mean(h)), 17, "endpoint", example=field(17, 17))
 
 
 def test_a_bias_as_long_as_the_grid_has_samples_is_no_field():
     """81 channels on 9×9 samples: the model runs on every grid, so nothing in it has one value per sample."""
     model = nn.Sequential(nn.Conv2d(1, 81, 1), nn.GELU(), nn.GroupNorm(1, 81), nn.Conv2d(81, 1, 1))
-    report = qn.anchor(model, 9).anchor_report
+    report = qn.anchor(model, 9, "endpoint").anchor_report
     assert not report.left
     assert report.title.endswith("1 sum anchored, 0 left")
-    assert not qn.audit(model, lambda n: field(n, n), [9, 17]).left
+    assert not qn.audit(model, lambda n: field(n, n), [9, 17], placement="endpoint").left
 
 
 def test_a_field_that_the_model_resamples_itself():
@@ -86,6 +86,6 @@ def test_a_field_that_the_model_resamples_itself():
             h = torch.tanh(self.lift(x) + place)
             return self.head(h - h.mean((2, 3), keepdim=True))
 
-    report = qn.anchor(Resampled(), 9, force=True).anchor_report
+    report = qn.anchor(Resampled(), 9, "endpoint", force=True).anchor_report
     assert report["place"].action == "unchanged"
     assert report["place"].why.endswith("the model takes them to other grids itself")

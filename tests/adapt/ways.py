@@ -11,7 +11,7 @@ def gaps(model, n=17, d=2, ways=("anchor", "extend")):
     model.eval()
     x, fine = field(*[n] * d), field(*[2 * n - 1] * d)
     nodes = (..., *[slice(None, None, 2)] * d)
-    adapted = [getattr(qn, way)(model, (n,) * d, example=x) for way in ways]
+    adapted = [getattr(qn, way)(model, (n,) * d, "endpoint", example=x) for way in ways]
     with torch.no_grad():
         native = model(x)
         assert all(torch.allclose(way(x), native, rtol=1e-5, atol=1e-6) for way in adapted)

@@ -83,7 +83,7 @@ def test_a_model_that_can_be_asked_is_asked():
     truth = model((home @ linear)[None], home, new)
     asked = at_native(model, home, queries="queries")((new @ linear)[None], new)
     assert torch.allclose(asked, truth, atol=1e-12)
-    carried = at_native(model, home)((new @ linear)[None], new)
+    carried = at_native(model, home, "endpoint")((new @ linear)[None], new)
     assert (carried - truth).norm() > 0.01 * truth.norm()
     with pytest.raises(ValueError, match="queries belong to the points"):
         at_native(model, 17, queries="queries")

@@ -60,7 +60,7 @@ def case_extended(rank: int, world: int) -> None:
     x, example = torch.randn(2, 1, 11, 9, dtype=torch.float64), torch.randn(1, 1, 7, 7, dtype=torch.float64)
     kernels = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.GELU(), nn.InstanceNorm2d(4), nn.Conv2d(4, 1, 1))
     for model in (Transolver(heads=2, slices=3, norm="layer", width=8, layers=1), kernels):
-        extended = qn.extend(model.double(), 7, example=example)
+        extended = qn.extend(model.double(), 7, "endpoint", example=example)
         extended.stencils = "carried"  # else kernels reach into other ranks' samples
         compare(extended, x, world_group(), 1, cut(9, world, "uneven"))
 
@@ -72,7 +72,7 @@ def test_extended_models_of_all_kinds() -> None:
 def case_padded_extended(rank: int, world: int) -> None:
     """As people write it: complex weights, padding in samples. Its shards hold fewer samples than it keeps waves."""
     x = torch.randn(2, 1, 11, 9)
-    compare(qn.extend(ClassicFNO(pad=3, modes=3), 7), x, world_group(), 0, cut(11, world, "uneven"))
+    compare(qn.extend(ClassicFNO(pad=3, modes=3), 7, "endpoint"), x, world_group(), 0, cut(11, world, "uneven"))
 
 
 def test_a_padded_model_of_strangers_extended() -> None:

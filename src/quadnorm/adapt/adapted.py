@@ -155,7 +155,7 @@ class Adapted(nn.Module, ABC):
 
         >>> from quadnorm import extend
         >>> model = nn.Sequential(nn.Conv1d(1, 4, 1), nn.GroupNorm(1, 4), nn.GELU(), nn.Conv1d(4, 1, 1))
-        >>> everywhere = extend(model, 9)
+        >>> everywhere = extend(model, 9, "endpoint")
         >>> plain, x = everywhere.at(17), torch.randn(5, 1, 17)
         >>> torch.allclose(plain(x), everywhere(x), atol=1e-6), list(plain.state_dict()) == list(model.state_dict())
         (True, True)

@@ -20,14 +20,12 @@ from quadnorm.adapt.listing import AnchorListing, kind_of
 from quadnorm.adapt.models import (
     check_module,
     deep_copy,
-    model_grid,
-    own_placement,
     paths_of_modules,
     shared_text,
     trial_copy,
 )
 from quadnorm.adapt.modules import anchor_modules, is_module_of_its_own
-from quadnorm.adapt.placement import example_and_placement, open_question
+from quadnorm.adapt.placement import open_question, placed_grid
 from quadnorm.adapt.probes import Probe, make_probe
 from quadnorm.adapt.report import AnchorReport, Reason, grid_text, with_times
 from quadnorm.adapt.steer import PADDING
@@ -70,9 +68,9 @@ def anchor(
         model: any module; it is not touched. The copy keeps hooks, mode, dtype, device, and modules that are shared
             stay shared.
         resolution: samples per axis of the training grid, a number for all axes or one each.
-        placement: where the samples lie, for all axes or one each: ``endpoint``, ``cell``, ``periodic``, ``left``.
-            Default: what the model says of itself (``model.placement``), else ``endpoint``. On cell-centred and
-            periodic axes counting already is the integral, and nothing changes.
+        placement: where the samples lie, for all axes or one each: ``endpoint``, ``cell``, ``periodic``, ``left``,
+            ``interior``. Never assumed: it is needed unless the model says it (``model.placement``) or ``example``
+            shows it. On cell-centred and periodic axes counting already is the integral, and nothing changes.
         example: an input at the training resolution: a tensor, a tuple of arguments or a dict of keyword arguments.
             It is run on the training grid and around it to see the model's calls, and to compare the copy with the
             model. Or a function of the resolution that gives such inputs,
@@ -87,7 +85,7 @@ def anchor(
             otherwise.
 
     >>> model = nn.Sequential(nn.Conv2d(1, 4, 1), nn.GroupNorm(1, 4), nn.GELU(), nn.Conv2d(4, 1, 1))
-    >>> fixed = anchor(model, 17)
+    >>> fixed = anchor(model, 17, "endpoint")
     >>> x = torch.randn(2, 1, 17, 17)
     >>> torch.equal(fixed(x), model(x))
     True
@@ -103,9 +101,7 @@ def anchor(
         refuse_placement(placement)
         return anchor_points(model, resolution, example, share)
     check_module(model, "anchor")
-    sizes, names = model_grid(model, resolution, placement)
-    example, placed, check = example_and_placement(example, sizes, placement, own_placement(model, len(sizes)))
-    names = placed or names
+    sizes, names, example, check = placed_grid(model, resolution, placement, example)
     copied, report = deep_copy(model, share), AnchorReport("")
     probe = make_probe(copied, sizes, names, example, layout, partial(trial_output, copied))
     anchored_copy = anchored_model(copied, probe, report)

@@ -115,7 +115,7 @@ class Extended(Adapted):
 
         >>> model = nn.Sequential(nn.Conv1d(1, 4, 1), nn.GroupNorm(1, 4), nn.GELU(), nn.Conv1d(4, 1, 1))
         >>> from quadnorm import extend
-        >>> extend(model, 9).at_points([[0.0], [0.3], [1.0]], torch.randn(2, 1, 9)).shape
+        >>> extend(model, 9, "endpoint").at_points([[0.0], [0.3], [1.0]], torch.randn(2, 1, 9)).shape
         torch.Size([2, 1, 3])
         """
         d = len(self.resolution)

@@ -20,8 +20,9 @@ from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.follow import run_under
 from quadnorm.adapt.forms import refuse_state
 from quadnorm.adapt.listing import listing_of, report_of
-from quadnorm.adapt.models import check_module, model_grid
+from quadnorm.adapt.models import check_module
 from quadnorm.adapt.nodes import at_training_nodes, relative_gap
+from quadnorm.adapt.placement import placed_grid
 from quadnorm.adapt.probes import Probe, make_probe
 from quadnorm.adapt.report import AnchorReport, Entry, Reason, grid_text, size_text
 from quadnorm.adapt.shifted import commutes_with_rolls, gap_of_shifted, has_stencils, own_fields
@@ -104,7 +105,7 @@ def extend(
             the native run at the training nodes.
 
     >>> model = nn.Sequential(nn.Conv1d(1, 4, 1), nn.GroupNorm(1, 4), nn.GELU(), nn.Conv1d(4, 1, 1))
-    >>> everywhere = extend(model, 9)
+    >>> everywhere = extend(model, 9, "endpoint")
     >>> x = torch.randn(2, 1, 17)
     >>> torch.allclose(everywhere(x)[..., ::2], model(x[..., ::2]), atol=1e-6)
     True
@@ -127,7 +128,7 @@ def extend(
             "extending follows the values of the model's calls, and a model on the meta device has none; extend it once"
             " its parameters are loaded (quadnorm.anchor takes such a model)"
         )
-    sizes, names = model_grid(model, resolution, placement)
+    sizes, names, example, _ = placed_grid(model, resolution, placement, example)
     probe = make_probe(model, sizes, names, example, layout, partial(trial_output, model))
     extended = Extended(model, sizes, names, probe.layout, restrict)
     report, gap = _settled(extended, probe)

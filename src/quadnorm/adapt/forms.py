@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from quadnorm.adapt.models import trial_copy
+from quadnorm.adapt.models import transform_advice, trial_copy
 from quadnorm.adapt.report import size_text
 from quadnorm.adapt.trees import Arguments, mapped, tensors
 from quadnorm.adapt.watch import CannotFollowError, StatefulError, WatchedRun, trial_output, watched
@@ -190,7 +190,7 @@ def _refined_runs(
         else:
             raise CannotFollowError(
                 f"the model runs on {size_text(native)} but not on other grids ({'; '.join(errors)}); "
-                "quadnorm.at_native runs it at its training grid always"
+                + (transform_advice(model) or "quadnorm.at_native runs it at its training grid always")
             )
     return tuple(refined), runs
 

@@ -12,6 +12,15 @@ from torch import nn
 from quadnorm.measures.base import Shape
 from quadnorm.measures.placement import Placements, placements_per_axis
 
+_WHERE = (
+    "where the samples lie is not said, and a wrong guess is worse than doing nothing; pass placement=: which line "
+    "made your grid? linspace(0, 1, n): 'endpoint'; (arange(n) + 0.5)/n: 'cell'; arange(n)/n: 'periodic' if the domain "
+    "closes there, else 'left'; linspace(0, 1, n + 2)[1:-1]: 'interior'; quadnorm.check_grid(coarse, fine) reads it "
+    "off data at two resolutions"
+)
+
+SPHERICAL = {"RealSHT", "InverseRealSHT", "RealVectorSHT", "InverseRealVectorSHT"}  # of torch-harmonics
+
 
 def check_module(model: nn.Module, verb: str) -> None:
     """Raise for things that cannot be taken apart."""
@@ -34,6 +43,18 @@ def check_module(model: nn.Module, verb: str) -> None:
             )
 
 
+def transform_advice(model: nn.Module) -> str:
+    """What is right for a model with transforms on the sphere by tables of its grid, as torch-harmonics has them."""
+    names = {type(m).__name__ for m in model.modules()} & SPHERICAL
+    if not names:
+        return ""
+    return (
+        f"{', '.join(sorted(names))} are quadratures already, by tables of the training grid: build the model for the "
+        "other grid (its nlat and nlon) and load the same weights, all but the tables; what else sums over samples "
+        "there (norms) can be adapted before its weights are used"
+    )
+
+
 def deep_copy(model: nn.Module, share: bool = False) -> nn.Module:
     """A deep copy, with the parameters themselves if ``share``."""
     memo: dict[int, Any] = {id(p): p for p in model.parameters()} if share else {}
@@ -52,11 +73,6 @@ def own_placement(model: nn.Module, d: int) -> tuple[str, ...] | None:
     return placements_per_axis(names.pop(), d) if len(names) == 1 else None
 
 
-def states_placement(model: nn.Module) -> bool:
-    """Whether a module of the model says where its samples lie."""
-    return bool(_stated_placements(model))
-
-
 def _stated_placements(model: nn.Module) -> dict[Placements, str]:
     """The placements that modules state, each with the name of one such module."""
     stated = ((getattr(m, "placement", None), name) for name, m in model.named_modules())
@@ -72,11 +88,12 @@ def model_grid(
     model: nn.Module, resolution: int | Sequence[int], placement: str | Sequence[str] | None
 ) -> tuple[Shape, tuple[str, ...]]:
     """Samples per axis and placement per axis of the training grid, from what was given and what the model says."""
-    sizes = _resolution(model, resolution)
+    sizes = grid_sizes(model, resolution)
     return sizes, _placements(model, placement, len(sizes))
 
 
-def _resolution(model: nn.Module, resolution: int | Sequence[int]) -> Shape:
+def grid_sizes(model: nn.Module, resolution: int | Sequence[int]) -> Shape:
+    """Samples per axis, of a number for all axes or one each."""
     shape = getattr(resolution, "shape", None)
     if shape is not None and len(shape):
         raise ValueError(
@@ -107,7 +124,9 @@ def _placements(model: nn.Module, placement: str | Sequence[str] | None, d: int)
             raise ValueError(
                 f"the model's modules disagree on where samples lie ({', '.join(map(str, own))}); pass placement="
             )
-        return placements_per_axis(next(iter(own)) if own else "endpoint", d)
+        if not own:
+            raise ValueError(_WHERE)
+        return placements_per_axis(next(iter(own)), d)
     names = placements_per_axis(placement, d)
     for own_placement in own:
         if names != placements_per_axis(own_placement, d):

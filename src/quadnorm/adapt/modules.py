@@ -97,7 +97,7 @@ def register_anchor(kind: type[nn.Module], fn: AnchorRule) -> AnchorRule:
     >>> _ = register_anchor(Energy, rule)
     >>> from quadnorm.adapt import anchor
     >>> x = torch.linspace(0, 1, 5).reshape(1, 1, 5)
-    >>> anchor(Energy(), (3,))(x), Energy()(x[..., ::2])  # the same measure on 5 and on 3 samples
+    >>> anchor(Energy(), (3,), "endpoint")(x), Energy()(x[..., ::2])  # the same measure on 5 and on 3 samples
     (tensor([[0.3958]]), tensor([[0.4167]]))
     """
     if not (isinstance(kind, type) and issubclass(kind, nn.Module)):

@@ -11,7 +11,7 @@ from quadnorm._suggest import unknown
 from quadnorm.adapt.adapted import Adapted
 from quadnorm.adapt.clouds.native import AtNativePoints
 from quadnorm.adapt.layouts import grid_of_inputs, layout_text, patterns_of, regridded
-from quadnorm.adapt.models import model_grid
+from quadnorm.adapt.placement import placed_grid
 from quadnorm.adapt.probes import tried_probe
 from quadnorm.adapt.trees import mapped, tensors
 from quadnorm.adapt.watch import first_line, leaving_no_trace, trial_output
@@ -67,7 +67,7 @@ def at_native(
 
     >>> import torch
     >>> model = nn.Conv2d(1, 1, 3, padding=1)  # fixed pixels: no measure would help
-    >>> wrapped = at_native(model, 17)
+    >>> wrapped = at_native(model, 17, "endpoint")
     >>> x = torch.randn(2, 1, 33, 33)
     >>> torch.equal(wrapped(x)[..., ::2, ::2], model(x[..., ::2, ::2]))
     True
@@ -79,7 +79,7 @@ def at_native(
     for name, given in (("weights", weights), ("queries", queries), ("coordinates", coordinates)):
         if given is not None:
             raise ValueError(f"{name} belong to the points of a training mesh; a grid's samples have none of their own")
-    sizes, names = model_grid(model, resolution, placement)
+    sizes, names, example, _ = placed_grid(model, resolution, placement, example)
     probe = tried_probe(model, sizes, names, example, layout)
     adapted = AtNative(model, sizes, names, restrict, interpolate, probe.layout if probe else layout)
     adapted.example = probe and probe.arguments

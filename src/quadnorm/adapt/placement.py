@@ -6,9 +6,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
+from quadnorm.adapt.models import grid_sizes, model_grid, own_placement
 from quadnorm.carry.gridcheck import GridCheck, check_grid
+from quadnorm.measures.base import Shape
 from quadnorm.measures.placement import placements_per_axis
 
 SAME_NODES = ({"left", "periodic"},)
@@ -62,24 +64,32 @@ def open_question(placement: tuple[str, ...]) -> str:
     )
 
 
-def example_and_placement(
-    example: Any, sizes: Sequence[int], declared: str | Sequence[str] | None, own: tuple[str, ...] | None
-) -> tuple[Any, tuple[str, ...] | None, GridCheck | None]:
-    """The example at the training grid, the placement to use, and the check that this is based on.
+def placed_grid(
+    model: nn.Module, resolution: int | Sequence[int], placement: str | Sequence[str] | None, example: Any
+) -> tuple[Shape, tuple[str, ...], Any, GridCheck | None]:
+    """Samples and placement per axis of the training grid, the example there, and the check that this is based on.
 
-    Only an example that is a function of the resolution says anything of the placement; for others both are None.
+    The placement is what was said, what the model says of itself, or what an example that is a function of the
+    resolution shows; an error where none of these tells, or two contradict each other.
     """
+    sizes = grid_sizes(model, resolution)
+    native, check = _at_training_grid(example, sizes)
+    names = decided_placement(check, placement, len(sizes), own_placement(model, len(sizes)))
+    return *model_grid(model, sizes, names if placement is None else placement), native, check
+
+
+def _at_training_grid(example: Any, sizes: Shape) -> tuple[Any, GridCheck | None]:
+    """The example, and what it says of the placement if it is a function of the resolution."""
     if not callable(example) or isinstance(example, Tensor):
-        return example, None, None
+        return example, None
     make: Callable[[Any], Any] = example
-    native_sizes = tuple(sizes)
 
     def at(shape: tuple[int, ...]) -> Any:
         sample = make(shape[0] if len(set(shape)) == 1 else shape)
         pair = isinstance(sample, tuple) and len(sample) == 2 and all(isinstance(t, Tensor) for t in sample)
         return sample[0] if pair else sample
 
-    native = at(native_sizes)
+    native = at(sizes)
     check = None
     for finer in ([2 * n - 1 for n in sizes], [2 * n for n in sizes], [3 * n for n in sizes]):
         try:
@@ -89,4 +99,4 @@ def example_and_placement(
         if isinstance(native, Tensor) and isinstance(fine, Tensor):
             check = placement_of_data([native, fine])
         break
-    return native, decided_placement(check, declared, len(native_sizes), own), check
+    return native, check

@@ -26,9 +26,10 @@ from quadnorm.adapt.follow import Steered, run_under
 from quadnorm.adapt.forms import Forms
 from quadnorm.adapt.functions import MEETS
 from quadnorm.adapt.layouts import Dims, map_fields
-from quadnorm.adapt.models import check_module, model_grid
+from quadnorm.adapt.models import check_module
 from quadnorm.adapt.nodes import interpolation
 from quadnorm.adapt.operations import TABLE
+from quadnorm.adapt.placement import placed_grid
 from quadnorm.adapt.probes import Probe, make_probe
 from quadnorm.adapt.report import Reason, size_text
 from quadnorm.adapt.trees import mapped, tensors
@@ -400,7 +401,7 @@ def shifted_runs(
     True
     """
     check_module(model, "shift")
-    sizes, names = model_grid(model, resolution, placement)
+    sizes, names, example, _ = placed_grid(model, resolution, placement, example)
     probe = make_probe(model, sizes, names, example, layout, partial(trial_output, model))
     modes = [(m, m.training) for m in model.modules()]  # parts may be in another mode than the whole
     model.eval()

@@ -14,6 +14,7 @@ from quadnorm.adapt.anchoring import anchor
 from quadnorm.adapt.capture import twin_of
 from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.extending import extend
+from quadnorm.adapt.models import transform_advice
 from quadnorm.adapt.shifted import shifted_runs
 from quadnorm.adapt.trees import Arguments
 from quadnorm.adapt.watch import CannotFollowError, first_line
@@ -53,6 +54,9 @@ class Sources:
             self.notes.append(
                 f"what the input's detail does at the training nodes is not known: anchor refuses ({why(error)})"
             )
+
+        if transform_advice(model):
+            self.notes.append(transform_advice(model))
 
     def plan(self, model: nn.Module, arguments: Arguments, shape: Shape, detail: bool, sums: bool) -> Plan:
         """What the runs on a grid need to know: those of the source of ``detail``, and the anchored ``sums``."""

@@ -8,18 +8,11 @@ from typing import Any
 from torch import nn
 
 from quadnorm._suggest import unknown
-from quadnorm.adapt.models import guess_dimension, model_grid, states_placement
+from quadnorm.adapt.models import guess_dimension, model_grid
 from quadnorm.adapt.probes import tried_probe
 from quadnorm.adapt.transferred import Transferred
 from quadnorm.adapt.trees import as_arguments, tensors
 from quadnorm.carry.lines import METHODS
-
-_WHERE = (
-    "where the samples lie is not said, and a wrong guess is worse than doing nothing; pass placement=: which line "
-    "made your grid? linspace(0, 1, n): 'endpoint'; (arange(n) + 0.5)/n: 'cell'; arange(n)/n: 'periodic' if the domain "
-    "closes there, else 'left'; linspace(0, 1, n + 2)[1:-1]: 'interior'; quadnorm.check_grid(coarse, fine) reads it "
-    "off data at two resolutions"
-)
 
 
 def transfer(
@@ -77,8 +70,6 @@ def transfer(
         raise ValueError(unknown("way to restrict", restrict, METHODS))
     example, targets = _pair(data)
     axes = _with_axes(model, resolution, example)
-    if placement is None and not states_placement(model):
-        raise ValueError(_WHERE)
     sizes, names = model_grid(model, axes, placement)
     if layout == "points":
         raise ValueError(

@@ -23,7 +23,7 @@ def with_token_norms(kind):
 @pytest.mark.parametrize("kind", [GalerkinTransformer, Transolver])
 def test_the_attention_that_leaks_is_named(kind):
     model = with_token_norms(kind)
-    result = audit(model, smooth, SIZES)
+    result = audit(model, smooth, SIZES, placement="endpoint")
     assert {r.name for r in result.leaks} == {"blocks.0.attention", "blocks.1.attention"}
     for row in result.leaks:
         assert row.cause.startswith("counting measure in attention")
@@ -36,6 +36,6 @@ def test_an_attention_may_have_a_measure_of_its_own(kind):
     """One block's attention by quadrature, the other's counting: only the latter leaks at first order."""
     model = with_token_norms(kind)
     model.blocks[0].attention.measure = "trapezoid"
-    rows = {r.name: r for r in audit(model, smooth, SIZES).rows}
+    rows = {r.name: r for r in audit(model, smooth, SIZES, placement="endpoint").rows}
     assert rows["blocks.0.attention"].order > 1.8
     assert rows["blocks.1.attention"].order < 1.3

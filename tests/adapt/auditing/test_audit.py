@@ -14,7 +14,7 @@ SIZES = [9, 17, 33, 65]
 
 
 def test_counting_norms_leak_at_first_order_and_pointwise_modules_do_not():
-    result = audit(network(nn.GELU(), nn.GroupNorm(1, 4), nn.Tanh()), smooth, [17, 33, 65, 129])
+    result = audit(network(nn.GELU(), nn.GroupNorm(1, 4), nn.Tanh()), smooth, [17, 33, 65, 129], placement="endpoint")
     assert [r.name for r in result.leaks] == ["2"]
     row = result.leaks[0]
     assert row.order == pytest.approx(1.0, abs=0.15)
@@ -34,7 +34,9 @@ def test_grids_that_share_their_largest_spacing_have_no_order():
     def field(grid):
         return smooth(65)[:, :, ::8, :: 64 // (grid[1] - 1)]
 
-    result = audit(network(nn.GroupNorm(1, 4)), field, [(9, 9), (9, 17), (9, 33)], interventions=False)
+    result = audit(
+        network(nn.GroupNorm(1, 4)), field, [(9, 9), (9, 17), (9, 33)], interventions=False, placement="endpoint"
+    )
     assert [(row.name, row.order) for row in result.leaks] == [("1", None)]
     assert set(result.order.values()) == {None}
 
@@ -42,7 +44,7 @@ def test_grids_that_share_their_largest_spacing_have_no_order():
 def test_numbers_are_those_of_the_runs():
     """Introduced, cumulative and the totals, computed again by hand for one module."""
     model = network(nn.GroupNorm(1, 4))
-    result = audit(model, smooth, [9, 33])
+    result = audit(model, smooth, [9, 33], placement="endpoint")
     with torch.no_grad():
         x, z = model[0](smooth(33)), model[0](smooth(9))
         fine, coarse = model[1](x)[..., ::4, ::4], model[1](x[..., ::4, ::4])
@@ -60,9 +62,9 @@ def test_numbers_are_those_of_the_runs():
 def test_interventions_separate_a_harmless_module_from_a_harmful_one():
     """The norm at 3 is undone by the one behind it, which removes its means and scales again."""
     model = network(nn.InstanceNorm2d(4), nn.Tanh(), nn.GroupNorm(4, 4), nn.GroupNorm(4, 4, eps=1e-12))
-    rows = {r.name: r for r in audit(model, smooth, SIZES).rows}
+    rows = {r.name: r for r in audit(model, smooth, SIZES, placement="endpoint").rows}
     assert rows["3"].introduced > 0.2 * rows["1"].introduced
-    baseline = audit(model, smooth, SIZES, interventions=False).totals["anchored"][-1]
+    baseline = audit(model, smooth, SIZES, interventions=False, placement="endpoint").totals["anchored"][-1]
     assert rows["3"].alone - baseline < 0.02 * (rows["1"].alone - baseline)
 
 
@@ -74,7 +76,7 @@ def test_interventions_separate_a_harmless_module_from_a_harmful_one():
     ],
 )
 def test_fixed_pixels_are_named_and_sent_to_the_training_grid(layer, cause):
-    result = audit(network(nn.GELU(), layer), smooth, SIZES)
+    result = audit(network(nn.GELU(), layer), smooth, SIZES, placement="endpoint")
     causes = " ".join([r.cause for r in result.rows] + [e.why for e in result.left])
     assert cause in causes
     assert result.recommendation.startswith("transfer, ")
@@ -82,7 +84,7 @@ def test_fixed_pixels_are_named_and_sent_to_the_training_grid(layer, cause):
 
 
 def test_consistent_models_need_nothing():
-    result = audit(network(nn.GELU()), smooth, SIZES)
+    result = audit(network(nn.GELU()), smooth, SIZES, placement="endpoint")
     assert not result.leaks
     assert result.recommendation.startswith("nothing")
     assert "no module introduces more than rounding" in str(result)
@@ -108,14 +110,14 @@ def test_modules_may_refuse_other_grids_in_any_way():
             self.fussy.largest = 0
             return self.fussy(self.norm(x))
 
-    result = audit(Model().double(), smooth, [9, 17])
+    result = audit(Model().double(), smooth, [9, 17], placement="endpoint")
     assert [r.name for r in result.leaks] == ["norm"]
 
 
 def test_the_model_is_untouched():
     model = network(nn.BatchNorm2d(4), nn.GroupNorm(1, 4)).train()
     before = {k: v.clone() for k, v in model.state_dict().items()}
-    audit(model, smooth, [9, 17])
+    audit(model, smooth, [9, 17], placement="endpoint")
     assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
     assert model.training
     assert not any(m._forward_hooks for m in model.modules())
@@ -136,17 +138,17 @@ def test_restriction_reads_shapes():
 def test_errors():
     model = network(nn.GroupNorm(1, 4))
     with pytest.raises(ValueError, match="at least one other"):
-        audit(model, smooth, [9])
+        audit(model, smooth, [9], placement="endpoint")
     with pytest.raises(ValueError, match="must give a tensor"):
-        audit(model, lambda n: torch.zeros(n, n), [9, 17])
+        audit(model, lambda n: torch.zeros(n, n), [9, 17], placement="endpoint")
     with pytest.raises(ValueError, match="the same grid"):
-        audit(model, lambda n: smooth(9), [9, 17])
+        audit(model, lambda n: smooth(9), [9, 17], placement="endpoint")
     with pytest.raises(ValueError, match="different batches"):
-        audit(model, lambda n: smooth(n).expand(n, -1, -1, -1), [9, 17])
+        audit(model, lambda n: smooth(n).expand(n, -1, -1, -1), [9, 17], placement="endpoint")
     with pytest.raises(TypeError, match="returns one tensor"):
-        audit(Pair().double(), lambda n: (smooth(n), smooth(n)), [9, 17])
+        audit(Pair().double(), lambda n: (smooth(n), smooth(n)), [9, 17], placement="endpoint")
     with pytest.raises(ValueError, match=r"does not run at 17×17 .*quadnorm\.at_native any model"):
-        audit(network(nn.LayerNorm([4, 9, 9])), smooth, [9, 17])
+        audit(network(nn.LayerNorm([4, 9, 9])), smooth, [9, 17], placement="endpoint")
 
 
 class Pair(nn.Module):
@@ -160,7 +162,7 @@ class Pair(nn.Module):
 
 def test_a_quadrature_norm_is_named_as_such():
     """Its error is O(h²), of one finer grid as large as that: not an unknown sum."""
-    result = audit(network(nn.GELU(), QuadNorm(4), nn.Tanh()), smooth, [9, 17, 33])
+    result = audit(network(nn.GELU(), QuadNorm(4), nn.Tanh()), smooth, [9, 17, 33], placement="endpoint")
     row = next(r for r in result.rows if r.kind == "QuadNorm")
     assert row.order == pytest.approx(2.0, abs=0.2)
     assert row.cause == "Grid('trapezoid') is a quadrature already: what is left is its own error"

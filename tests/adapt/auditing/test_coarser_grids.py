@@ -14,7 +14,7 @@ from tests.adapt.fields import smooth
 def test_from_a_fine_training_grid_to_coarser_ones():
     """The same leak, the same order: a run on 129² is restricted to 17², and nothing is interpolated upwards."""
     model = network(nn.GELU(), nn.GroupNorm(1, 4), nn.Tanh())
-    result = audit(model, smooth, [129, 65, 33, 17])
+    result = audit(model, smooth, [129, 65, 33, 17], placement="endpoint")
     assert [r.name for r in result.leaks] == ["2"]
     row = result.leaks[0]
     assert row.order == pytest.approx(1.0, abs=0.15)
@@ -37,7 +37,7 @@ def test_calls_of_the_models_own_code_going_coarser():
         def forward(self, x):
             return torch.tanh(x - x.mean((-2, -1), keepdim=True))
 
-    result = audit(Mean(), smooth, [33, 17])
+    result = audit(Mean(), smooth, [33, 17], placement="endpoint")
     (row,) = result.leaks
     x = smooth(33)
     fine, coarse = x.mean(), x[..., ::2, ::2].mean()
@@ -52,13 +52,13 @@ def test_fine_scales_of_the_training_input_that_a_coarse_grid_misses():
         r = torch.linspace(0, 1, n, dtype=torch.float64)
         return smooth(n) + 0.3 * torch.sin(30 * math.pi * r)[:, None]
 
-    result = audit(network(nn.GroupNorm(1, 4), nn.Tanh()), rough, [65, 17])
+    result = audit(network(nn.GroupNorm(1, 4), nn.Tanh()), rough, [65, 17], placement="endpoint")
     assert result.detail > 0.02
     assert "aliasing of the input" in result.rest
     assert "of the training grid's input lies between the samples at 17" in str(result)
 
 
 def test_targets_at_coarser_grids():
-    result = audit(network(nn.GroupNorm(1, 4)), lambda n: (smooth(n), smooth(n)), [33, 17])
+    result = audit(network(nn.GroupNorm(1, 4)), lambda n: (smooth(n), smooth(n)), [33, 17], placement="endpoint")
     assert set(result.errors) == {"as trained", "anchored", "run at the training grid", "extended", "transferred"}
     assert result.traits.target_detail is None

@@ -39,8 +39,8 @@ def test_numbers_are_those_of_the_model_with_channels_first(d, field):
         x = field(n).movedim(1, -1)
         return x, 2 * x
 
-    plain = audit(First(d).double(), lambda n: (field(n), 2 * field(n)), sizes)
-    found = audit(Last(d).double(), last, sizes)
+    plain = audit(First(d).double(), lambda n: (field(n), 2 * field(n)), sizes, placement="endpoint")
+    found = audit(Last(d).double(), last, sizes, placement="endpoint")
     assert [(r.name, r.kind) for r in found.leaks] == [(r.name, r.kind) for r in plain.leaks]
     assert {r.name for r in found.leaks} == {"norm", ""}  # the norm, and the mean in the model's own forward
     assert found.totals == plain.totals
@@ -52,4 +52,4 @@ def test_numbers_are_those_of_the_model_with_channels_first(d, field):
 def test_samples_in_a_row_are_refused_with_what_to_do():
     model = Last(1).double()
     with pytest.raises(ValueError, match=r"81 samples in a row.*wrap the model"):
-        audit(model, lambda n: smooth(n).flatten(2).movedim(1, -1), [9, 17])
+        audit(model, lambda n: smooth(n).flatten(2).movedim(1, -1), [9, 17], placement="endpoint")

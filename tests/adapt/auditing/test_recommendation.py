@@ -16,7 +16,11 @@ def test_recommendation_from_targets():
     """Truths made by each way in turn: the audit must find the one that made them."""
     torch.manual_seed(0)
     model = FNO(width=6, modes=3, layers=1).double().requires_grad_(False)
-    ways = {"anchor": anchor(model, 9), "at_native": at_native(model, 9), "extend": extend(model, 9)}
+    ways = {
+        "anchor": anchor(model, 9, "endpoint"),
+        "at_native": at_native(model, 9, "endpoint"),
+        "extend": extend(model, 9, "endpoint"),
+    }
 
     names = {"anchor": "anchored", "at_native": "run at the training grid", "extend": "extended"}
 
@@ -25,11 +29,15 @@ def test_recommendation_from_targets():
         return smooth(n) + 0.5 * torch.sin(8 * math.pi * r)[:, None]
 
     for name, way in ways.items():
-        result = audit(model, lambda n, way=way: (field(n), way(field(n))), [9, 17, 33], interventions=False)
+        result = audit(
+            model, lambda n, way=way: (field(n), way(field(n))), [9, 17, 33], interventions=False, placement="endpoint"
+        )
         assert max(result.errors[names[name]]) < 1e-12
         as_good = max(result.errors["transferred"]) < 1e-12  # then one answer is enough
         assert result.recommendation.startswith("transfer" if as_good else name), str(result)
-    as_it_is = audit(model, lambda n: (field(n), model(field(n))), [9, 17, 33], interventions=False)
+    as_it_is = audit(
+        model, lambda n: (field(n), model(field(n))), [9, 17, 33], interventions=False, placement="endpoint"
+    )
     assert as_it_is.recommendation.startswith("nothing")
     assert as_it_is.detail > 0.1
 
@@ -42,7 +50,9 @@ def test_aliasing_of_the_input_is_told_from_leaks():
         r = torch.arange(n, dtype=torch.float64) / (n - 1)
         return smooth(n) + torch.sin(8 * math.pi * r)[:, None]
 
-    assert "aliasing of the input" in audit(model, field, [9, 17, 33, 65], interventions=False).rest
+    assert (
+        "aliasing of the input" in audit(model, field, [9, 17, 33, 65], interventions=False, placement="endpoint").rest
+    )
 
 
 def test_one_recommendation_and_none_of_accuracy_without_targets():
@@ -60,7 +70,13 @@ def test_transfer_is_recommended_where_it_is_as_good_as_any():
     torch.manual_seed(0)
     model = FNO(width=6, modes=3, layers=1).double().requires_grad_(False)
     truth = at_native(model, 9, "endpoint")
-    result = audit(model, lambda n: (smooth(n), truth(smooth(n)) + 0.05 * smooth(n)), [9, 17, 33], interventions=False)
+    result = audit(
+        model,
+        lambda n: (smooth(n), truth(smooth(n)) + 0.05 * smooth(n)),
+        [9, 17, 33],
+        interventions=False,
+        placement="endpoint",
+    )
     assert result.recommendation.startswith("transfer, by the mean error"), str(result)
     assert set(result.errors) == {
         "as trained",
@@ -75,7 +91,9 @@ def test_the_recommendation_can_be_typed():
     """The second line is Python that runs."""
     model = network(nn.GroupNorm(1, 4))
     for sizes in ([9, 17, 33], [(9, 9), (17, 17), (33, 33)]):
-        how = str(audit(model, lambda n: smooth(n if isinstance(n, int) else n[0]), sizes)).splitlines()[1]
+        how = str(
+            audit(model, lambda n: smooth(n if isinstance(n, int) else n[0]), sizes, placement="endpoint")
+        ).splitlines()[1]
         names = {"quadnorm": quadnorm, "model": model, "x": smooth(9), "y": smooth(9)}
         moved = eval(how.removeprefix("  in Python: "), names)
         assert moved.resolution == (9, 9)

@@ -15,7 +15,7 @@ from tests.adapt.fields import smooth
 
 
 def test_table_frame_figure_and_page(tmp_path):
-    result = audit(network(nn.GroupNorm(1, 4)), lambda n: (smooth(n), smooth(n)), [9, 17, 33])
+    result = audit(network(nn.GroupNorm(1, 4)), lambda n: (smooth(n), smooth(n)), [9, 17, 33], placement="endpoint")
     text = str(result)
     assert "GroupNorm" in text
     assert "recommended: " in text
@@ -27,8 +27,12 @@ def test_table_frame_figure_and_page(tmp_path):
         "by module",
         "error against the targets",
     ]
-    assert len(audit(network(nn.GroupNorm(1, 4)), smooth, [9, 17]).figure().axes) == 2  # no targets, no errors
-    only_native = audit(network(nn.Conv2d(4, 4, 3, padding=1)), lambda n: (smooth(n), smooth(n)), [9, 17])
+    assert (
+        len(audit(network(nn.GroupNorm(1, 4)), smooth, [9, 17], placement="endpoint").figure().axes) == 2
+    )  # no targets, no errors
+    only_native = audit(
+        network(nn.Conv2d(4, 4, 3, padding=1)), lambda n: (smooth(n), smooth(n)), [9, 17], placement="endpoint"
+    )
     assert len(only_native.figure().axes) == 3  # nothing to anchor: two ways instead of four
     assert "introduced: what the module itself does" in text
     assert result.rows[0].cause == "that of its parts"

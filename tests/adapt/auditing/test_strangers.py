@@ -17,7 +17,9 @@ def test_audit_of_a_model_that_returns_several_fields():
             h = self.lift(x)
             return {"u": super().forward(x), "more": (h, h.amax((2, 3)))}
 
-    result = qn.audit(Several(lambda h: h - h.mean((2, 3), keepdim=True)), lambda n: field(n, n), [17, 33, 65])
+    result = qn.audit(
+        Several(lambda h: h - h.mean((2, 3), keepdim=True)), lambda n: field(n, n), [17, 33, 65], placement="endpoint"
+    )
     assert [row.kind for row in result.leaks][:1] == ["call mean"]
     assert result.order["anchored"] == pytest.approx(2.0, abs=0.3)
 
@@ -44,4 +46,6 @@ def test_audit_says_that_nothing_could_be_compared():
         return torch.stack(states, -1)
 
     torch.manual_seed(0)
-    assert "no module or call could be compared" in str(qn.audit(Calls(scan, dim=1), field, [9, 17]))
+    assert "no module or call could be compared" in str(
+        qn.audit(Calls(scan, dim=1), field, [9, 17], placement="endpoint")
+    )

@@ -51,7 +51,7 @@ def seeded(**options):
 @pytest.mark.parametrize("mode", ["train", "eval"])  # PyTorch takes another path in eval mode without gradients
 def test_native_output_and_second_order(options, mode):
     model = getattr(seeded(**options), mode)()
-    fixed = anchor(model, 9)
+    fixed = anchor(model, 9, "endpoint")
     x = torch.randn(2, 1, 9, 9, dtype=D)
     with torch.no_grad():
         assert (fixed(x) - model(x)).abs().max() <= 1e-12 * model(x).abs().max()
@@ -66,7 +66,7 @@ def test_it_is_the_weighted_softmax():
     with torch.no_grad():
         layer.in_proj_weight.copy_(torch.eye(4, dtype=D).repeat(3, 1))
         layer.out_proj.weight.copy_(torch.eye(4, dtype=D))
-    fixed = anchor(layer, (5,), example=(torch.randn(1, 5, 4, dtype=D),) * 3)
+    fixed = anchor(layer, (5,), "endpoint", example=(torch.randn(1, 5, 4, dtype=D),) * 3)
     x = torch.randn(2, 9, 4, dtype=D)
     w = weights(9, 5)
     share = w * torch.exp(x @ x.transpose(1, 2) / math.sqrt(4))
@@ -102,11 +102,11 @@ def test_encoder_layers_do_not_go_around_the_attention():
     torch.manual_seed(0)
     model = Encoder().double().eval()
     nn.init.normal_(model.layer.self_attn.in_proj_weight, std=0.4)
-    fixed = anchor(model, 9)
+    fixed = anchor(model, 9, "endpoint")
     assert [e.name for e in fixed.anchor_report.changed] == ["layer.self_attn"]
     assert min(orders(fixed, (9, 17, 33))) > 1.8
     assert max(orders(model, (9, 17, 33))) < 1.4
-    result = audit(model, smooth, [9, 17, 33])
+    result = audit(model, smooth, [9, 17, 33], placement="endpoint")
     assert [r.name for r in result.leaks] == ["layer.self_attn"]
     assert "counting measure in attention" in result.leaks[0].cause
     assert result.leaks[0].fixed == pytest.approx(result.totals["anchored"][-1])
@@ -125,11 +125,11 @@ def test_tokens_that_are_not_the_samples_need_nothing():
             q = self.norm(x).flatten(2).transpose(1, 2)
             return self.attention(q, self.tokens, self.tokens)[0]
 
-    report = anchor(Latent(), (9, 9), example=torch.randn(1, 8, 9, 9)).anchor_report
+    report = anchor(Latent(), (9, 9), "endpoint", example=torch.randn(1, 8, 9, 9)).anchor_report
     assert report["attention"].action == "unchanged"
     assert "as many on every grid" in report["attention"].why
     with pytest.raises(ValueError, match="pass example="):
-        anchor(nn.ModuleList([nn.GroupNorm(1, 8), nn.MultiheadAttention(8, 2)]), (9, 9))
+        anchor(nn.ModuleList([nn.GroupNorm(1, 8), nn.MultiheadAttention(8, 2)]), (9, 9), "endpoint")
 
 
 @pytest.mark.parametrize("placement", ["cell", "periodic"])

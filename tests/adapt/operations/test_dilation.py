@@ -82,7 +82,7 @@ def test_inside_it_is_the_sum_at_the_training_spacing(placement):
 def test_zero_padding_is_a_ramp_to_the_first_padded_sample():
     shift = nn.Conv1d(1, 1, 3, padding=1, bias=False)
     shift.weight.copy_(torch.tensor([[[1.0, 0.0, 0.0]]]))
-    y = qn.extend(shift, (3,))(torch.ones(1, 1, 9))
+    y = qn.extend(shift, (3,), "endpoint")(torch.ones(1, 1, 9))
     torch.testing.assert_close(y[0, 0], torch.tensor([0.0, 0.25, 0.5, 0.75, 1, 1, 1, 1, 1]))
 
 
@@ -151,13 +151,13 @@ class UNet(nn.Module):
 @torch.no_grad()
 def test_strides_by_shifted_runs_and_the_report_says_so():
     model = UNet().eval()
-    extended = qn.extend(model, (9, 9))
+    extended = qn.extend(model, (9, 9), "endpoint")
     assert extended.stencils == "shifted"
     report = str(extended.extend_report)
     assert "by runs on shifted training grids, 9 of them for 17×17" in report
     assert "call interpolate  shifted" in report
     x = torch.randn(1, 1, 33, 33)
-    torch.testing.assert_close(extended(x), qn.adapt.shifted_runs(model, (9, 9))(x))
+    torch.testing.assert_close(extended(x), qn.adapt.shifted_runs(model, (9, 9), "endpoint")(x))
 
 
 @torch.no_grad()
@@ -167,13 +167,13 @@ def test_coordinates_of_the_models_own_making_are_shifted_with_the_grid():
     given = UNet().double()
     given.first = own.first
     given.load_state_dict(own.state_dict())
-    extended = qn.extend(own, (9, 9))
+    extended = qn.extend(own, (9, 9), "endpoint")
     assert extended.stencils == "shifted"
     assert extended.moves_fields
     x = torch.randn(1, 1, 25, 25, dtype=torch.float64)
     axis = torch.linspace(0, 1, 25, dtype=torch.float64)
     grid = torch.stack(torch.meshgrid(axis, axis, indexing="ij"))[None]
-    beside = qn.adapt.shifted_runs(given, (9, 9), example=torch.randn(1, 3, 9, 9, dtype=torch.float64))
+    beside = qn.adapt.shifted_runs(given, (9, 9), "endpoint", example=torch.randn(1, 3, 9, 9, dtype=torch.float64))
     torch.testing.assert_close(extended(x), beside(torch.cat([x, grid], 1)), rtol=1e-10, atol=1e-10)
 
 
@@ -197,7 +197,7 @@ class Mixed(nn.Module):
 @torch.no_grad()
 def test_waves_are_evaluated_and_stencils_dilated_in_one_model():
     model = Mixed().eval()
-    extended = qn.extend(model, (17,))
+    extended = qn.extend(model, (17,), "endpoint")
     assert extended.stencils == "dilated"
     actions = {(e.kind, e.action) for e in extended.extend_report}
     assert {("call rfft", "replayed"), ("call irfft", "replayed"), ("call conv1d", "dilated")} <= actions
@@ -207,7 +207,7 @@ def test_waves_are_evaluated_and_stencils_dilated_in_one_model():
 
 def test_gradients():
     model = Net(d=1).double()
-    extended = qn.extend(model, (5,))
+    extended = qn.extend(model, (5,), "endpoint")
     x = torch.randn(1, 1, 9, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(extended, (x,))
 

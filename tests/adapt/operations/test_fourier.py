@@ -27,7 +27,7 @@ def test_waves_of_one_axis_are_picked_and_not_cut():
     assert extended < 1e-5
     assert {e.kind for e in ways[0].anchor_report} == {"call rfft", "call irfft"}
     assert {e.action for e in ways[1].extend_report} == {"replayed"}
-    leaks = qn.audit(model, lambda n: field(n, n), [17, 33]).leaks
+    leaks = qn.audit(model, lambda n: field(n, n), [17, 33], placement="endpoint").leaks
     assert {row.kind for row in leaks} == {"call rfft", "call irfft"}
 
 
@@ -41,7 +41,7 @@ def test_a_full_spectrum_written_into_zeros_of_ones_own():
 
     torch.manual_seed(0)
     model = Calls(filtered).eval()
-    fixed = qn.anchor(model, 17, example=field(17, 17))
+    fixed = qn.anchor(model, 17, "endpoint", example=field(17, 17))
     assert {e.kind for e in fixed.anchor_report} == {"call fft2", "call ifft2"}
     with torch.no_grad():  # another input than that which was looked at
         native = model(-3 * field(17, 17))

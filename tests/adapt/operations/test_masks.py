@@ -27,7 +27,7 @@ MEANS = {
 def test_masked_means_are_anchored(form):
     """The number of samples is that of the training grid, a share of samples need not be whole."""
     model = Calls(lambda x: x - MEANS[form](x)).eval()
-    anchored = qn.anchor(model, (17, 17))
+    anchored = qn.anchor(model, (17, 17), "endpoint")
     assert not anchored.anchor_report.left
     assert torch.equal(anchored(field(17, 17)), model(field(17, 17)))
     (raw, by_calls, extended), _ = gaps(model)
@@ -38,7 +38,7 @@ def test_masked_means_are_anchored(form):
 def test_samples_without_a_value_count_nowhere():
     """A constant field with holes has its own mean under every measure: nothing of the holes may enter."""
     model = Calls(lambda x: x.nanmean(SPACE, keepdim=True).expand_as(x)).eval()
-    anchored = qn.anchor(model, (17, 17))
+    anchored = qn.anchor(model, (17, 17), "endpoint")
     x = torch.ones(1, 1, 33, 33)
     expected = anchored(x)
     x[..., :9, 20:] = torch.nan

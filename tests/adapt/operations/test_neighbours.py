@@ -33,7 +33,7 @@ def test_differences_keep_the_new_grids_spacing(form):
 def test_what_cannot_be_extended_is_not_recommended():
     torch.manual_seed(0)
     model = Calls(lambda h: h - h.mean(-1, keepdim=True) + 0.1 * _derivative(h, "written"), dim=1)
-    result = qn.audit(model, field, [33, 65])
+    result = qn.audit(model, field, [33, 65], placement="endpoint")
     assert "extended" not in result.totals
     assert result.recommendation.startswith("transfer")
 
@@ -42,7 +42,7 @@ def test_running_sums_are_divided_by_as_many_as_they_have():
     """Σ_{i≤j} h_i / n is left, of O(h): halved by the training grid's n it would be wrong by O(1)."""
     torch.manual_seed(0)
     model = Calls(lambda h: h.cumsum(-1) / h.shape[-1] - h.mean(-1, keepdim=True), dim=1).eval()
-    fixed = qn.anchor(model, (33,), example=field(33), force=True)
+    fixed = qn.anchor(model, (33,), "endpoint", example=field(33), force=True)
     with torch.no_grad():
         native, fine = model(field(33)), fixed(field(65))[..., ::2]
     assert (fine - native).norm() < 0.03 * native.norm()

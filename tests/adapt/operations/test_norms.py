@@ -44,7 +44,7 @@ def shaken(module):
 )
 def test_norms_take_the_anchored_moments(norm, axes):
     norm = shaken(norm)
-    fixed = anchor(norm, (9, 9))
+    fixed = anchor(norm, (9, 9), "endpoint")
     x = torch.randn(2, 4, 9, 9, dtype=torch.float64)
     assert torch.equal(fixed(x), norm(x))
     z = torch.randn(2, 4, 17, 13, dtype=torch.float64)
@@ -63,7 +63,7 @@ def test_group_norm_with_several_groups():
         mean, var = moments(half, 9, (1, 2, 3))
         parts.append((half - mean) / torch.sqrt(var + norm.eps))
     expected = torch.cat(parts, 1) * norm.weight.view(-1, 1, 1) + norm.bias.view(-1, 1, 1)
-    assert torch.allclose(anchor(norm, (9, 9))(z), expected, atol=1e-12)
+    assert torch.allclose(anchor(norm, (9, 9), "endpoint")(z), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("affine", [True, False])
@@ -72,7 +72,7 @@ def test_layer_norm_over_space(affine, order):
     """γ and β belong to the training samples; at a grid that contains them they keep their values there."""
     shape = {"channels first": (3, 9, 9), "channels last": (9, 9, 3), "space only": (9, 9)}[order]
     norm = shaken(nn.LayerNorm(shape, elementwise_affine=affine))
-    fixed = anchor(norm, (9, 9), example=torch.randn(2, *shape, dtype=torch.float64))
+    fixed = anchor(norm, (9, 9), "endpoint", example=torch.randn(2, *shape, dtype=torch.float64))
     x = torch.randn(2, *shape, dtype=torch.float64)
     assert torch.equal(fixed(x), norm(x))
     fine = tuple(17 if n == 9 else n for n in shape)
@@ -97,7 +97,7 @@ def test_layer_norm_over_space(affine, order):
 def test_rms_norm_over_space(shape, eps):
     """x / √(Σ w x² + ε), ε of the number format unless given; γ keeps its values at the training samples."""
     norm = shaken(nn.RMSNorm(shape, eps=eps))
-    fixed = anchor(norm, (9, 9), example=torch.randn(2, *shape, dtype=torch.float64))
+    fixed = anchor(norm, (9, 9), "endpoint", example=torch.randn(2, *shape, dtype=torch.float64))
     x = torch.randn(2, *shape, dtype=torch.float64)
     assert torch.equal(fixed(x), norm(x))
     z = 1 + torch.randn(2, *shape[:-2], 17, 17, dtype=torch.float64)
@@ -114,7 +114,7 @@ def test_norms_across_channels_are_no_spatial_sums():
     """RMSNorm over channels, response normalization and BatchNorm in eval mode: silent in the report, and no leak."""
     torch.manual_seed(0)
     norms = nn.LocalResponseNorm(3), nn.BatchNorm2d(4), LastAxis(nn.RMSNorm(4)), nn.GroupNorm(1, 4)
-    fixed = anchor(nn.Sequential(nn.Conv2d(1, 4, 1), *norms).double().eval(), (9, 9))
+    fixed = anchor(nn.Sequential(nn.Conv2d(1, 4, 1), *norms).double().eval(), (9, 9), "endpoint")
     assert [(e.name, e.action) for e in fixed.anchor_report] == [("2", "unchanged"), ("4", "anchored")]
     assert min(orders(fixed, (17, 33, 65, 129))) > 1.9
 
@@ -130,14 +130,14 @@ class LastAxis(nn.Module):
 
 def test_token_wise_layer_norm_is_no_spatial_sum():
     norms = nn.Sequential(nn.GroupNorm(1, 8), LastAxis(nn.LayerNorm(8)))
-    assert [e.name for e in anchor(norms, (9, 9)).anchor_report] == ["0"]
+    assert [e.name for e in anchor(norms, (9, 9), "endpoint").anchor_report] == ["0"]
 
 
 def test_a_linear_over_all_samples_is_refused():
     """It has no meaning on another grid: a copy that runs at the training grid alone would be the model itself."""
     model = nn.Sequential(nn.GroupNorm(1, 8), nn.Flatten(2), nn.Linear(81, 8), nn.LayerNorm(8))
     with pytest.raises(CannotFollowError, match=r"runs on 9×9 but not on other grids .*quadnorm\.at_native"):
-        anchor(model, (9, 9))
+        anchor(model, (9, 9), "endpoint")
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
@@ -145,7 +145,7 @@ def test_pools_and_instance_norms_in_every_dimension(d):
     pool = getattr(nn, f"AdaptiveAvgPool{d}d")(1)
     norm = getattr(nn, f"InstanceNorm{d}d")(2)
     model = nn.Sequential(norm, nn.GELU(), pool).double()
-    fixed = anchor(model, (9,) * d, force=True)
+    fixed = anchor(model, (9,) * d, "endpoint", force=True)
     x = torch.randn(2, 2, *(9,) * d, dtype=torch.float64)
     assert torch.equal(fixed(x), model(x))
     sizes = (9, 17, 33) if d == 3 else (9, 17, 33, 65)
@@ -156,14 +156,14 @@ def test_pools_and_instance_norms_in_every_dimension(d):
 def test_pool_is_the_anchored_mean():
     z = torch.randn(2, 3, 17, 13, dtype=torch.float64)
     expected = torch.einsum("bcij,i,j->bc", z, weights(17, 9), weights(13, 9))[..., None, None]
-    assert torch.allclose(anchor(nn.AdaptiveAvgPool2d(1), (9, 9))(z), expected, atol=1e-13)
+    assert torch.allclose(anchor(nn.AdaptiveAvgPool2d(1), (9, 9), "endpoint")(z), expected, atol=1e-13)
 
 
 def test_modules_behind_a_pool_are_no_means():
     """On one sample Flatten gives what a mean would; on several it does not, and is left alone."""
     torch.manual_seed(0)
     gate = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 4), nn.Unflatten(1, (4, 1, 1)))
-    fixed = anchor(gate.double(), (9, 9), example=torch.randn(1, 4, 9, 9, dtype=torch.float64))
+    fixed = anchor(gate.double(), (9, 9), "endpoint", example=torch.randn(1, 4, 9, 9, dtype=torch.float64))
     assert [(e.name, e.action) for e in fixed.anchor_report] == [("0", "anchored")]
     x = torch.randn(2, 4, 17, 17, dtype=torch.float64)
     weights = Anchored((9, 9)).weights((17, 17))
@@ -172,11 +172,14 @@ def test_modules_behind_a_pool_are_no_means():
 
 def test_unbatched_input_and_flattened_grids():
     norm = nn.InstanceNorm2d(3)
-    fixed, batched = anchor(norm, (9, 9), example=torch.randn(3, 9, 9), layout="c h w"), anchor(norm, (9, 9))
+    fixed, batched = (
+        anchor(norm, (9, 9), "endpoint", example=torch.randn(3, 9, 9), layout="c h w"),
+        anchor(norm, (9, 9), "endpoint"),
+    )
     z = torch.randn(3, 17, 17)
     assert torch.allclose(fixed(z), batched(z[None])[0], atol=1e-6)
-    flat = anchor(nn.GroupNorm(1, 3), (9, 9), example=torch.randn(1, 3, 81))
-    kept = anchor(nn.GroupNorm(1, 3), (9, 9))
+    flat = anchor(nn.GroupNorm(1, 3), (9, 9), "endpoint", example=torch.randn(1, 3, 81))
+    kept = anchor(nn.GroupNorm(1, 3), (9, 9), "endpoint")
     for grid in ((5, 5), (32, 128), (27, 3)):  # the last has as many samples as the training grid
         far = torch.randn(1, 3, *grid)
         assert torch.allclose(flat(far.flatten(2), grid=grid).view_as(far), kept(far), atol=1e-5)
@@ -188,8 +191,10 @@ def test_unbatched_input_and_flattened_grids():
 
 def test_a_model_that_flattens_its_field_knows_the_grid():
     """32×128 samples in a row used to be taken for 64×64."""
-    flattens = anchor(nn.Sequential(nn.Flatten(2), nn.GroupNorm(1, 3)), (8, 8), example=torch.randn(1, 3, 8, 8))
-    kept = anchor(nn.GroupNorm(1, 3), (8, 8))
+    flattens = anchor(
+        nn.Sequential(nn.Flatten(2), nn.GroupNorm(1, 3)), (8, 8), "endpoint", example=torch.randn(1, 3, 8, 8)
+    )
+    kept = anchor(nn.GroupNorm(1, 3), (8, 8), "endpoint")
     x = torch.randn(1, 3, 32, 128)
     assert torch.allclose(flattens(x).view_as(x), kept(x), atol=1e-5)
 
@@ -209,8 +214,8 @@ def test_parametrized_norms_keep_their_parametrization(norm):
     with torch.no_grad():
         norm.weight.mul_(2)
     x, native = torch.randn(1, 4, 17, 17), torch.randn(1, 4, 9, 9)
-    expected = anchor(norm, (9, 9), example=native, force=True)(x)
-    fixed = anchor(doubled, (9, 9), example=native, force=True)
+    expected = anchor(norm, (9, 9), "endpoint", example=native, force=True)(x)
+    fixed = anchor(doubled, (9, 9), "endpoint", example=native, force=True)
     assert torch.allclose(fixed(x), expected, atol=1e-5)
     nn.utils.parametrize.remove_parametrizations(fixed.model, "weight")
     assert torch.allclose(fixed(x), expected, atol=1e-5)
@@ -226,10 +231,12 @@ def test_a_mean_of_ones_own_is_recognised_by_what_it_does():
             return x.amax((2, 3))
 
     model = nn.Sequential(nn.Conv2d(1, 3, 1), nn.GELU(), Mine()).double()
-    fixed = anchor(model, (9, 9))
+    fixed = anchor(model, (9, 9), "endpoint")
     assert (fixed.anchor_report["2"].kind, fixed.anchor_report["2"].action) == ("call mean", "anchored")
     assert min(orders(fixed, (9, 17, 33, 65))) > 1.9
-    left = anchor(nn.Sequential(nn.Conv2d(1, 3, 1), nn.GroupNorm(1, 3), Maximum()), (9, 9)).anchor_report.left
+    left = anchor(
+        nn.Sequential(nn.Conv2d(1, 3, 1), nn.GroupNorm(1, 3), Maximum()), (9, 9), "endpoint"
+    ).anchor_report.left
     assert [(e.name, e.call) for e in left] == [("2", "amax")]
 
 

@@ -24,7 +24,9 @@ def test_a_tensor_multiplied_with_itself():
     (raw, anchored, extended), _ = gaps(model)
     assert anchored < 0.5 * raw
     assert extended < 1e-5
-    assert "call einsum" in {row.kind for row in qn.audit(model, lambda n: field(n, n), [17, 33]).leaks}
+    assert "call einsum" in {
+        row.kind for row in qn.audit(model, lambda n: field(n, n), [17, 33], placement="endpoint").leaks
+    }
 
 
 def test_one_axis_read_for_both():
@@ -38,9 +40,9 @@ def test_one_axis_read_for_both():
     torch.manual_seed(0)
     Spectral = Spectral2d(6, 4)
     with pytest.raises(CannotFollowError, match="reads the length of one axis for another"):
-        qn.extend(Calls(padded), 17)
+        qn.extend(Calls(padded), 17, "endpoint")
     with pytest.raises(CannotFollowError, match="reads the length of one axis for another"):
-        qn.anchor(Calls(padded), 17)
+        qn.anchor(Calls(padded), 17, "endpoint")
 
 
 def test_a_linear_as_wide_as_the_grid():
@@ -55,7 +57,7 @@ def test_a_linear_as_wide_as_the_grid():
             h = self.mix(self.lift(x.mT))
             return self.head(torch.tanh(h - h.mean(1, keepdim=True))).mT
 
-    fixed = qn.anchor(Wide(), (16,), example=field(16))
+    fixed = qn.anchor(Wide(), (16,), "endpoint", example=field(16))
     assert [e.kind for e in fixed.anchor_report] == ["call mean"]
 
 
@@ -87,7 +89,7 @@ def test_attention_along_one_axis_and_to_latent_tokens():
 def test_a_trapezoidal_sum_is_an_integral_already():
     torch.manual_seed(0)
     model = Calls(lambda h: h - torch.trapezoid(h, dx=1 / (h.shape[-1] - 1)).unsqueeze(-1), dim=1)
-    (entry,) = qn.anchor(model, (17,), example=field(17)).anchor_report
+    (entry,) = qn.anchor(model, (17,), "endpoint", example=field(17)).anchor_report
     assert (entry.kind, entry.action) == ("call trapezoid", "unchanged")
     with pytest.raises(ValueError, match="call trapezoid"):
         qn.anchor(model, (17,), "cell", example=field(17))

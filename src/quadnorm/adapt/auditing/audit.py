@@ -16,7 +16,7 @@ from quadnorm.adapt.auditing.report import Audit
 from quadnorm.adapt.auditing.rows import add_call_rows, extending_evaluates, module_rows, under_own_names
 from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.extending import gap_at_training_nodes
-from quadnorm.adapt.models import check_module, deep_copy, model_grid, own_placement, trial_copy
+from quadnorm.adapt.models import check_module, deep_copy, grid_sizes, model_grid, own_placement, trial_copy
 from quadnorm.adapt.placement import decided_placement, placement_of_data
 from quadnorm.adapt.probes import Probe
 from quadnorm.adapt.report import AnchorReport
@@ -74,7 +74,7 @@ def audit(
     >>> import torch
     >>> model = nn.Sequential(nn.Conv1d(1, 4, 1), nn.GroupNorm(1, 4), nn.GELU(), nn.Conv1d(4, 1, 1))
     >>> field = lambda n: torch.exp(torch.linspace(0, 1, n))[None, None]
-    >>> result = audit(model, field, [17, 33, 65, 129])
+    >>> result = audit(model, field, [17, 33, 65, 129], placement="endpoint")
     >>> [row.name for row in result.leaks], round(result.leaks[0].order, 1)
     (['1'], 1.0)
     """
@@ -82,9 +82,10 @@ def audit(
     data = read_data(make_input, resolutions)
     if data.channels_last:
         model = ChannelsFirst(model)
-    sizes, names = model_grid(model, data.grids[0], placement)
+    sizes = grid_sizes(model, data.grids[0])
     check = placement_of_data(data.fields)
-    names = decided_placement(check, placement, len(sizes), own_placement(model, len(sizes))) or names
+    names = decided_placement(check, placement, len(sizes), own_placement(model, len(sizes)))
+    names = model_grid(model, sizes, names if placement is None else placement)[1]
     trial = trial_copy(model)
     check_runs(trial, data.fields)
     coarse, fine = data.coarse_and_fine

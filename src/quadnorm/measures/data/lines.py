@@ -180,7 +180,7 @@ def _around(x: np.ndarray) -> CellAxis:
 
 
 def _across(x: np.ndarray, label: str) -> CellAxis:
-    """Longitudes of a strip across the meridian where they begin, as 0.5, 325.5, …, 355.5: its gap is left out."""
+    """Longitudes of a strip across the meridian where they begin, as 0.5, 325.5, …, 355.5: without the gap."""
     last = int(np.diff(x).argmax())
     order = np.roll(np.arange(len(x)), -last - 1)
     a = line_axis(np.where(np.arange(len(x)) <= last, x + 360, x)[order], None, LONGITUDE, label)

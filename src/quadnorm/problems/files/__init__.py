@@ -17,12 +17,12 @@ from typing import Any
 from quadnorm._files import open_file
 from quadnorm._suggest import unknown
 from quadnorm.measures.data.placements import PLACEMENTS
-from quadnorm.problems.files.assemble import ReadOptions
 from quadnorm.problems.files.described import read_described
-from quadnorm.problems.files.formats import arrays, mat, pdebench, well
+from quadnorm.problems.files.formats import arrays, mat, releases
 from quadnorm.problems.files.formats.hdf5 import opened
 from quadnorm.problems.files.formats.variables import MAGIC, of_dataset, of_hdf5, open_netcdf3, open_zarr
 from quadnorm.problems.files.model import Field, FieldFile
+from quadnorm.problems.files.options import ReadOptions
 
 __all__ = [
     "PLACEMENTS",
@@ -74,15 +74,11 @@ def read_arrays(arrays_: Mapping[str, Any], label: str = "arrays", **options: An
 
 
 def _described(path: Path, layout: str, dataset: Any, options: ReadOptions) -> FieldFile:
-    variables = of_dataset(dataset, ignore=options.ignore_coordinates)
-    request = options.request(trusting=not options.ignore_coordinates)
-    return read_described(path, layout, variables, request, options.asked)
+    return read_described(path, layout, of_dataset(dataset, ignore=options.ignore_coordinates), options)
 
 
 def _hdf5(path: Path, options: ReadOptions) -> FieldFile:
-    variables = of_hdf5(path, ignore=options.ignore_coordinates)
-    request = options.request(trusting=not options.ignore_coordinates)
-    return read_described(path, "hdf5", variables, request, options.asked)
+    return read_described(path, "hdf5", of_hdf5(path, ignore=options.ignore_coordinates), options)
 
 
 read_hdf5 = Reader("hdf5", _hdf5)
@@ -92,8 +88,8 @@ read_mat = Reader("mat", mat.read_mat)
 read_npy = Reader("npy", arrays.read_npy, ("axes", "dim", "channels", "placement", "domain"))
 read_npz = Reader("npz", arrays.read_npz)
 read_pt = Reader("pt", arrays.read_pt)
-read_pdebench = Reader("pdebench", pdebench.read_pdebench, _STATED)
-read_well = Reader("the_well", well.read_well, _STATED)
+read_pdebench = Reader("pdebench", releases.read_pdebench, _STATED)
+read_well = Reader("the_well", releases.read_well, _STATED)
 _READERS = {
     r.layout: r
     for r in (read_hdf5, read_mat, read_netcdf3, read_npy, read_npz, read_pdebench, read_pt, read_well, read_zarr)

@@ -1,89 +1,112 @@
-"""From fields to a :class:`FieldFile`: compare their counts and grids, find the placement or ask for it."""
+"""From the arrays of a file to a :class:`FieldFile`: name their axes, compare their grids, find where the nodes lie."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from quadnorm._suggest import unknown
 from quadnorm.measures.data.names import POINTS
-from quadnorm.measures.data.placements import PLACEMENTS, Domain, checked
-from quadnorm.problems.files.axes.coordinates import FileCoordinates
-from quadnorm.problems.files.axes.request import Picker, Request
+from quadnorm.measures.data.placements import PLACEMENTS
+from quadnorm.problems.files.axes import Item, check_letters, listed, name_axes, ways
+from quadnorm.problems.files.coordinates import FileCoordinates, with_dimensions
 from quadnorm.problems.files.model import MOST_NODES, SPACE, Field, FieldFile
-from quadnorm.problems.files.nodes.settle import StoredAxis
+from quadnorm.problems.files.nodes import StoredAxis
+from quadnorm.problems.files.options import ReadOptions
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The caller's arguments about the nodes, for all axes or one entry per axis."""
-
-    placement: str | Sequence[str] | None = None
-    domain: Domain | Sequence[Domain] | None = None
-    ignore_coordinates: bool = False
-
-    def per_axis(self, dim: int, path: Path) -> list[tuple[str | None, Domain | None]]:
-        """Placement and domain of each axis, None if not given."""
-        names = list(self.placement) if isinstance(self.placement, (list, tuple)) else [self.placement] * dim
-        domains: Sequence[Domain | None] = [None] * dim
-        if self.domain is not None:
-            try:
-                ends = np.asarray(self.domain, dtype=np.float64)
-            except (TypeError, ValueError):
-                ends = np.empty(0)
-            fits = ends.shape in ((2,), (dim, 2)) and bool(np.isfinite(ends).all())
-            if not fits or not bool((ends[..., 0] < ends[..., 1]).all()):
-                raise ValueError(
-                    f"{path}: domain must be [lo, hi] with lo < hi, or {dim} of them, one for each axis, as in "
-                    f"[[0, 1], [0, 2]]; got {self.domain!r}"
-                )
-            domains = [(float(lo), float(hi)) for lo, hi in np.broadcast_to(ends, (dim, 2))]
-        if len(names) != dim:
-            raise ValueError(f"{path}: placement takes one word, or one for each of {dim} axes; got {self.placement!r}")
-        return [(None if p is None else checked(str(p)), d) for p, d in zip(names, domains, strict=True)]
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """The arguments of all readers.
-
-    Args:
-        fields: names of the arrays, "group/u" inside groups; default every array with samples and ``dim`` axes.
-        axes: name → letters of its dimensions, n sample, t time, c channel, x y z space; or letters for all arrays
-            with that many dimensions. Default: what the names of the dimensions say, else "nxy" or "ncxy".
-        dim: number of spatial axes, if ``axes`` does not say it.
-        channels: ``first``, ``last``, or ``auto``: first, unless the file shows that they are last.
-        placement: where the nodes lie, one word or one for each axis. Not needed if the file has an attribute
-            ``placement``, or coordinates (:mod:`quadnorm.problems.files.axes.coordinates`, or those of its dimensions)
-            that fit one placement only.
-        domain: (lo, hi), or one pair for each axis.
-        ignore_coordinates: True if the file's coordinates are wrong; they are then built from placement and domain.
+def read_items(
+    path: Path,
+    layout: str,
+    items: Mapping[str, Item],
+    options: ReadOptions,
+    lines: FileCoordinates | None = None,
+    **known: Any,
+) -> FieldFile:
+    """The wanted ones of some arrays as fields; ``lines`` are the coordinates among the file's arrays, which help to
+    name the axes, ``known`` goes to :func:`assemble`.
     """
+    lines = lines or FileCoordinates({})
+    given = options.fields if options.fields is not None and not callable(options.fields) else None
+    likely = list(items) if given else [name for name, i in items.items() if _is_field(name, i, options)]
+    if not likely:
+        raise _no_fields(path, items, options)
+    chosen = {name: items[name] for name in choose(path, options, likely)}
+    if isinstance(options.axes, str) and all(len(i.shape) != len(options.axes) for i in chosen.values()):
+        held = ", ".join(f"{name} {i.shape}" for name, i in chosen.items())
+        raise ValueError(f"{path}: axes={options.axes} name {len(options.axes)} axes, which no array has: {held}")
+    letters = name_axes(path, chosen, options, lines.counts, lines.order)
+    for name, i in chosen.items():
+        if not options.ignore_coordinates and options.letters(name, len(i.shape)) is not None:
+            check_letters(path, name, letters[name], i.dims)
+    lines = with_dimensions(path, _turned(lines, letters, chosen, options), chosen, letters)
+    fields = {name: _field(path, name, i, letters[name]) for name, i in chosen.items()}
+    return assemble(path, layout, fields, options, lines, **known)
 
-    fields: Sequence[str] | Picker | None = None
-    axes: Mapping[str, str] | str | None = None
-    dim: int = 2
-    channels: str = "auto"
-    placement: str | Sequence[str] | None = None
-    domain: Any = None
-    ignore_coordinates: bool = False
 
-    def request(self, *, trusting: bool = True) -> Request:
-        """What concerns fields and their axes."""
-        return Request(self.fields, self.axes, self.dim, self.channels, trusting)
+def choose(path: Path, options: ReadOptions, present: Sequence[str]) -> list[str]:
+    """The wanted names, each of which must be present; all present names if none are."""
+    wanted = options.fields
+    names = list(wanted(present)) if callable(wanted) else list(wanted or present)
+    for name in names:
+        if name not in present:
+            raise ValueError(f"{path}: " + unknown("field", name, present))
+    return names
 
-    @property
-    def asked(self) -> Asked:
-        """What concerns the nodes."""
-        return Asked(self.placement, self.domain, self.ignore_coordinates)
+
+def _is_field(name: str, i: Item, options: ReadOptions) -> bool:
+    """Whether an array may be a field: its axes are named, or it has samples and as many axes as there should be."""
+    if options.letters(name, len(i.shape)) is not None:
+        return True
+    return bool(ways(i.dims, options.spatial)) if i.dims else 1 <= len(i.shape) - options.spatial <= 2
+
+
+def _field(path: Path, name: str, i: Item, letters: str) -> Field:
+    first = max(letters.find("n"), 0)  # samples may be stored last, as in MATLAB's (x, y, sample)
+    fits = len(letters) == len(i.shape)
+    order = letters[first] + letters[:first] + letters[first + 1 :] if fits else letters
+    shape = (i.shape[first], *i.shape[:first], *i.shape[first + 1 :]) if fits and i.shape else i.shape
+    return Field(name, order, shape, i.along(first if fits else 0), path, i.units)
+
+
+def _turned(
+    lines: FileCoordinates, letters: Mapping[str, str], chosen: Mapping[str, Item], options: ReadOptions
+) -> FileCoordinates:
+    """Latitudes and longitudes under the letters that the caller gave: these say where space is, not which axis is the
+    latitude. It is the one as long as the latitudes; if both are, the first."""
+    space = SPACE[: options.spatial]
+    given = [name for name in chosen if set(space) <= set(options.letters(name, len(chosen[name].shape)) or "")]
+    if not lines.words or not given:
+        return lines
+    shape, axes = chosen[given[0]].shape, letters[given[0]]
+    stored = "".join(a for a in axes if a in SPACE)
+    sizes = [shape[axes.index(a)] for a in stored]
+    orders = [lines.order] if lines.order else [space, space[::-1]]
+    fitting = [o for o in orders if all(lines.counts.get(a, n) == n for a, n in zip(o, sizes, strict=True))]
+    order = (fitting or orders)[0]
+    new = dict(zip(order, stored, strict=True))
+    values = {new[a]: x for a, x in lines.values.items()}
+    words = {new[a]: word for a, word in lines.words.items()}
+    return replace(lines, values=values, words=words, order=stored, unsure=len(fitting) > 1)
+
+
+def _no_fields(path: Path, items: Mapping[str, Item], options: ReadOptions) -> ValueError:
+    held = ", ".join(f"{n} {f'{listed(i.dims)} of the sizes ' if i.dims else ''}{i.shape}" for n, i in items.items())
+    held = held or "no array of numbers"
+    return ValueError(
+        f"{path}: no fields found: expected arrays with samples and {options.spatial} spatial axes, got {held}. Say "
+        "how many spatial axes there are (axes=1, axes=3; dim= of a reader), or name the axes, as in axes=xy for one "
+        "sample without a sample axis"
+    )
 
 
 def assemble(
     path: Path,
     layout: str,
     fields: Mapping[str, Field],
-    asked: Asked,
+    options: ReadOptions,
     lines: FileCoordinates | None = None,
     known: str | Sequence[str | None] | None = None,
     times: np.ndarray | None = None,
@@ -96,7 +119,7 @@ def assemble(
         path: the file, named in every error.
         layout: name of the file's layout, kept in the result.
         fields: name → field; all share one spatial grid.
-        asked: the caller's arguments, which must not contradict the file.
+        options: the caller's arguments, which must not contradict the file.
         lines: the coordinates of the axes, if the file has them.
         known: placement that the layout itself prescribes, for all axes or one entry per axis.
         times: the times of the time axis, if the file has them.
@@ -107,12 +130,12 @@ def assemble(
     sizes = _space(path, fields)
     letters = [a for a in SPACE if a in sizes]
     lines = lines or FileCoordinates({})
-    given = {} if asked.ignore_coordinates else lines.values
+    given = {} if options.ignore_coordinates else lines.values
     words = tuple(lines.words.get(letter, letter) for letter in letters)
-    if lines.located and not asked.ignore_coordinates:
-        if asked.placement not in (None, "coordinates"):
+    if lines.located and not options.ignore_coordinates:
+        if options.placement not in (None, "coordinates"):
             raise ValueError(
-                f"{path}: you said that the nodes are {asked.placement!r}, but each has two coordinates in the file; "
+                f"{path}: you said that the nodes are {options.placement!r}, but each has two coordinates in the file; "
                 "if these are wrong, pass ignore_coordinates=true as well"
             )
         index = tuple(np.arange(float(sizes[a])) for a in letters)
@@ -120,11 +143,11 @@ def assemble(
         scattered, notes = (POINTS,) * len(letters), dict(attributes or {})
         how = "by the coordinates in the file"
         return FieldFile(path, layout, dict(fields), scattered, index, ends, lines.times, notes, how, words)
-    law = _law(path, None if asked.placement is not None else known, len(letters))
+    law = _law(path, None if options.placement is not None else known, len(letters))
     axes = [
         StoredAxis(path, letter, sizes[letter], given.get(letter), want, domain, by_layout, word).settled()
         for letter, word, (want, domain), by_layout in zip(
-            letters, words, asked.per_axis(len(letters), path), law, strict=True
+            letters, words, options.per_axis(len(letters), path), law, strict=True
         )
     ]
     placement, nodes_, domain = (tuple(part) for part in zip(*axes, strict=True))
@@ -133,7 +156,7 @@ def assemble(
     evidence = known_from
     if given:
         evidence = "by the coordinates in the file"
-    if asked.placement is not None:
+    if options.placement is not None:
         evidence = "as declared"
     stated = times if times is not None else lines.times
     notes = dict(attributes or {})
@@ -162,7 +185,7 @@ def _law(path: Path, known: Any, dim: int) -> list[str | None]:
 def _same_counts(path: Path, fields: Mapping[str, Field]) -> None:
     counts = {f.name: f.shape[0] for f in fields.values() if f.axes.startswith("n")}
     if len(set(counts.values())) > 1:
-        raise ValueError(f"{path}: fields hold different numbers of samples: {_listed(counts)}; they cannot be paired")
+        raise ValueError(f"{path}: fields hold different numbers of samples: {_pairs(counts)}; they cannot be paired")
 
 
 def _space(path: Path, fields: Mapping[str, Field]) -> dict[str, int]:
@@ -180,7 +203,7 @@ def _space(path: Path, fields: Mapping[str, Field]) -> dict[str, int]:
                     "file damaged, or are its axes in another order? Name them, as in axes=nxy"
                 )
             if letter in SPACE and sizes.setdefault(letter, size) != size:
-                shapes = _listed({g.name: g.shape for g in fields.values()})
+                shapes = _pairs({g.name: g.shape for g in fields.values()})
                 raise ValueError(
                     f"{path}: fields lie on different grids: {shapes}; choose those that belong together (input= and "
                     "output=; fields= of a reader), or name their axes, as in axes={u: nxyc}"
@@ -190,5 +213,5 @@ def _space(path: Path, fields: Mapping[str, Field]) -> dict[str, int]:
     return sizes
 
 
-def _listed(items: Mapping[str, object]) -> str:
+def _pairs(items: Mapping[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in items.items())

@@ -1,6 +1,6 @@
 """Files of arrays with attributes and named dimensions, as HDF5 and netCDF: tell fields from coordinates and bounds."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,47 +13,41 @@ from quadnorm.measures.data.field import auxiliaries
 from quadnorm.measures.data.located import Located
 from quadnorm.measures.data.measure import located
 from quadnorm.measures.data.names import FLAT, POINTS, kind_of
-from quadnorm.problems.files.assemble import Asked, assemble
-from quadnorm.problems.files.axes.coordinates import axis_of, coordinates_in, line_of, read_checked
-from quadnorm.problems.files.axes.dimensions import Dimension, Dimensions
-from quadnorm.problems.files.axes.request import Item, Request
-from quadnorm.problems.files.fields import as_fields
+from quadnorm.problems.files.assemble import read_items
+from quadnorm.problems.files.axes import Dimension, Dimensions, Item
+from quadnorm.problems.files.coordinates import axis_of, coordinates_in, line_of, whole
 from quadnorm.problems.files.formats.variables import Variables, loader_of, unique_names, xarray_module
 from quadnorm.problems.files.model import MOST_NODES, FieldFile
+from quadnorm.problems.files.options import ReadOptions
 
 _OTHERS = ("bounds", "climatology", "coordinates")  # attributes that name arrays which are no fields
-Read = Callable[[str], np.ndarray]
 
 
-def read_described(path: Path, layout: str, variables: Variables, request: Request, asked: Asked) -> FieldFile:
+def read_described(path: Path, layout: str, variables: Variables, options: ReadOptions) -> FieldFile:
     """The fields of a file with their nodes."""
-    arrays, given = variables.arrays, variables.dims
-    scales = {d.key for dims in given.values() for d in dims if d.key}
+    arrays, ignore = variables.arrays, options.ignore_coordinates
+    items = {
+        name: Item(v.shape, partial(loader_of, path, name, v), variables.units(name), variables.dims[name])
+        for name, v in arrays.items()
+    }
+    scales = {d.key for i in items.values() for d in i.dims if d.key}
     kinds = {
         name: kind
         for name in arrays
-        if (kind := _coordinate_kind(name, variables)) and name not in scales and name not in request.named
+        if (kind := _coordinate_kind(name, variables)) and name not in scales and name not in options.named
     }
-    read = partial(_whole, path, variables)
-    ignore = asked.ignore_coordinates
-    dims = _with_coordinates(given, kinds, read, ignore)
-    others = (scales | set(kinds) | auxiliaries(arrays) | _named_by_attributes(arrays)) - set(request.named)
-    place = None
+    dims = variables.dims if ignore else _with_coordinates(path, items, kinds)
+    others = (scales | set(kinds) | auxiliaries(arrays) | _named_by_attributes(arrays)) - set(options.named)
     if not ignore:
-        dims, place = _scattered(path, variables, dims, others, asked.placement == "coordinates")
-        if place is not None and len(place.dims) == 1 and request.axes is None:
-            request = replace(request, spatial=1)
-    bare = {name: v.shape for name, v in arrays.items() if not given[name] and name not in scales}
-    lines = coordinates_in(path, bare, read, request.dim, request.named, ignore=ignore)
-    others |= lines.names - set(request.named)
-    items = {
-        name: Item(v.shape, partial(loader_of, path, name, v), variables.units(name), dims[name])
-        for name, v in arrays.items()
-        if name not in others
-    }
-    fields, found = as_fields(path, items, request, lines)
-    file = assemble(path, layout, fields, asked, found, variables.notes.get("placement"), attributes=variables.notes)
-    widest = max(fields, key=lambda n: len(fields[n].shape))
+        dims, place = _scattered(path, variables, dims, others, options.placement == "coordinates")
+        if place is not None and len(place.dims) == 1 and options.axes is None:
+            options = replace(options, dim=1)
+    lines = coordinates_in(path, {n: i for n, i in items.items() if not i.dims and n not in scales}, options)
+    others |= lines.names
+    fields = {name: replace(i, dims=dims[name]) for name, i in items.items() if name not in others}
+    notes = variables.notes
+    file = read_items(path, layout, fields, options, lines, known=notes.get("placement"), attributes=notes)
+    widest = max(file.fields, key=lambda n: len(file.fields[n].shape))
     return replace(file, locate=None if ignore else partial(_located, path, variables, dims, others, widest))
 
 
@@ -70,14 +64,7 @@ def _named_by_attributes(arrays: Mapping[str, Any]) -> set[str]:
     return {name for text in listed if isinstance(text, str) for name in text.split()}
 
 
-def _whole(path: Path, variables: Variables, name: str) -> np.ndarray:
-    v = variables.arrays[name]
-    return read_checked(path, name, v.shape, lambda n: loader_of(path, n, v, 0)(slice(None)))
-
-
-def _with_coordinates(
-    dims: Mapping[str, Dimensions], kinds: Mapping[str, str], read: Read, ignore: bool
-) -> dict[str, Dimensions]:
+def _with_coordinates(path: Path, items: Mapping[str, Item], kinds: Mapping[str, str]) -> dict[str, Dimensions]:
     """The dimensions of every array, with nodes from coordinates that lie on them without being one: lat(row) and
     lon(col), lat(y, x) and lon(y, x), lat(cell) and lon(cell).
 
@@ -87,11 +74,11 @@ def _with_coordinates(
     bent: dict[str, list[str]] = {}
     lines: dict[str, list[tuple[str, Dimension]]] = {}
     for name, kind in kinds.items():
-        own = dims.get(name, ())
+        own = items[name].dims
         bare = [d for d in own if d.key and d.values is None and d.kind != "time"]
-        if ignore or not bare or kind not in FLAT:
+        if not bare or kind not in FLAT:
             continue
-        values = _at_one_time(read(name), own)
+        values = _at_one_time(whole(path, name, items[name]), own)
         space = [d for d in own if d.kind != "time"] if values.ndim < len(own) else list(own)
         axis = axis_of(values) if values.ndim > 1 else 0
         if axis < 0:
@@ -105,11 +92,10 @@ def _with_coordinates(
             bent.setdefault(key, []).extend(name for name, _ in several)
         else:
             found[key] = several[0][1]
-    for own in dims.values():
-        for d in own:
-            if d.key in bent and d.key not in found:
-                found[d.key] = replace(d, bent=tuple(bent[d.key]))
-    return {name: tuple(found.get(d.key, d) for d in own) for name, own in dims.items()}
+    for d in (d for i in items.values() for d in i.dims):
+        if d.key in bent and d.key not in found:
+            found[d.key] = replace(d, bent=tuple(bent[d.key]))
+    return {name: tuple(found.get(d.key, d) for d in i.dims) for name, i in items.items()}
 
 
 def _at_one_time(values: np.ndarray, own: Dimensions) -> np.ndarray:
@@ -120,8 +106,8 @@ def _at_one_time(values: np.ndarray, own: Dimensions) -> np.ndarray:
 
 
 def _scattered(
-    path: Path, variables: Variables, dims: dict[str, Dimensions], others: set[str], assume: bool
-) -> tuple[dict[str, Dimensions], Located | None]:
+    path: Path, variables: Variables, dims: Mapping[str, Dimensions], others: set[str], assume: bool
+) -> tuple[Mapping[str, Dimensions], Located | None]:
     """Mark the dimensions whose samples have two coordinates each, if the file says where their cells end: by corners,
     areas or a mesh; or if they are points, whose cells are Voronoi's. Without these, straight axes are needed, unless
     cells that end halfway between the nodes may be assumed.

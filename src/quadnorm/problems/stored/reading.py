@@ -12,7 +12,8 @@ import numpy as np
 from quadnorm._suggest import unknown
 from quadnorm.measures.placement import PLACEMENTS, Placements
 from quadnorm.problems.files import takes
-from quadnorm.problems.files.axes.request import AXES, CHANNELS, spatial_axes
+from quadnorm.problems.files.axes import AXES
+from quadnorm.problems.files.options import CHANNELS, spatial_axes
 from quadnorm.problems.points import POINTS
 
 Axes = int | str | Mapping[str, str]

@@ -3,6 +3,7 @@
 import pickle
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ import torch
 
 from quadnorm._files import require_file
 from quadnorm._foreign import parsing, read_arrays, require_unpacked
-from quadnorm.problems.files.assemble import ReadOptions, assemble
-from quadnorm.problems.files.axes.coordinates import FileCoordinates, coordinates_in
-from quadnorm.problems.files.axes.request import Request, item
-from quadnorm.problems.files.fields import as_fields
+from quadnorm.problems.files.assemble import read_items
+from quadnorm.problems.files.axes import item
+from quadnorm.problems.files.coordinates import coordinates_in
 from quadnorm.problems.files.model import FieldFile
+from quadnorm.problems.files.options import ReadOptions
 
 _MOST_LEVELS = 16  # of containers in containers
 
@@ -30,9 +31,7 @@ def read_npy(path: Path, options: ReadOptions) -> FieldFile:
         data = np.load(path, mmap_mode="r", allow_pickle=False)
     axes = options.axes
     letters = axes if axes is None or isinstance(axes, str) else axes.get("data") or axes.get(path.stem)
-    request = Request(["data"], letters, options.dim, options.channels)
-    field, _ = as_fields(path, {"data": item(data)}, request, FileCoordinates({}))
-    return assemble(path, "npy", field, options.asked)
+    return read_items(path, "npy", {"data": item(data)}, replace(options, fields=["data"], axes=letters))
 
 
 def read_npz(path: Path, options: ReadOptions) -> FieldFile:
@@ -117,11 +116,7 @@ def _assembled(
     options: ReadOptions,
     known: str | Sequence[str] | None = None,
 ) -> FieldFile:
-    request = options.request()
-    numbers = {name: v for name, v in members.items() if v.dtype.kind in "fiubc" or name in request.named}
-    shapes = {name: v.shape for name, v in numbers.items()}
-    ignore = options.ignore_coordinates
-    lines = coordinates_in(path, shapes, numbers.__getitem__, request.dim, request.named, ignore=ignore)
-    items = {name: item(v) for name, v in numbers.items() if name not in lines.names}
-    fields, found = as_fields(path, items, request, lines)
-    return assemble(path, layout, fields, options.asked, found, known)
+    numbers = {name: item(v) for name, v in members.items() if v.dtype.kind in "fiubc" or name in options.named}
+    lines = coordinates_in(path, numbers, options)
+    fields = {name: i for name, i in numbers.items() if name not in lines.names}
+    return read_items(path, layout, fields, options, lines, known=known)

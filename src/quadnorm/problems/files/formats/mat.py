@@ -20,12 +20,12 @@ import numpy as np
 from quadnorm._files import open_file, require_file
 from quadnorm._foreign import parsing
 from quadnorm._memory import require
-from quadnorm.problems.files.assemble import ReadOptions, assemble
-from quadnorm.problems.files.axes.coordinates import coordinates_in
-from quadnorm.problems.files.axes.request import Item, Request
-from quadnorm.problems.files.fields import as_fields
+from quadnorm.problems.files.assemble import read_items
+from quadnorm.problems.files.axes import Item
+from quadnorm.problems.files.coordinates import coordinates_in
 from quadnorm.problems.files.formats.hdf5 import datasets, loader, opened
 from quadnorm.problems.files.model import FieldFile
+from quadnorm.problems.files.options import ReadOptions
 
 MAT_NODES = "as in the Fourier neural operator's files with these arrays; say placement= if yours differ"
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -56,29 +56,22 @@ def read_mat(path: Path, options: ReadOptions) -> FieldFile:
             f"{path}: no arrays of numbers, got {_held_5(path) if not new else 'other data'}; store each field as a "
             "variable of its own, not in structs or cells"
         )
-    known, times, axes = None, None, options.axes
+    known, times = None, None
     if {"coeff", "sol"} <= set(present):
         known = "cell"
-    elif {"a", "u", "t"} <= set(present) and len(present["u"]) == 4 and not isinstance(axes, str):
-        known, axes = "periodic", {"a": "nxy", "u": "nxyt"} | dict(axes or {})
-        times = _whole(items["t"]).reshape(-1)
-    request, ignore = replace(options, axes=axes).request(), options.ignore_coordinates
-    read = lambda name: _whole(items[name])  # noqa: E731
-    lines = coordinates_in(path, present, read, request.dim, request.named, vectors=True, ignore=ignore)
-    fields_only = {name: i for name, i in items.items() if name not in lines.names}
-    chosen, found = as_fields(path, _without_vectors(fields_only, request), request, lines)
+    elif {"a", "u", "t"} <= set(present) and len(present["u"]) == 4 and not isinstance(options.axes, str):
+        known, options = "periodic", replace(options, axes={"a": "nxy", "u": "nxyt"} | dict(options.axes or {}))
+        times = items["t"].along(0)(slice(None)).reshape(-1)
+    lines = coordinates_in(path, items, options, vectors=True)
+    fields = _without_vectors({name: i for name, i in items.items() if name not in lines.names}, options)
     by_layout = None if options.placement or lines.values else known  # arrays of these names may lie elsewhere
     layout = "mat-7.3" if new else "mat-5"
-    return assemble(path, layout, chosen, options.asked, found, by_layout, times, known_from=MAT_NODES)
+    return read_items(path, layout, fields, options, lines, known=by_layout, times=times, known_from=MAT_NODES)
 
 
-def _whole(i: Item) -> np.ndarray:
-    return i.along(0)(slice(None))
-
-
-def _without_vectors(items: Mapping[str, Item], request: Request) -> dict[str, Item]:
+def _without_vectors(items: Mapping[str, Item], options: ReadOptions) -> dict[str, Item]:
     """The arrays without scalars and vectors, which MATLAB stores as matrices, unless there is nothing else."""
-    rest = {n: i for n, i in items.items() if n in request.named or math.prod(i.shape) > max(i.shape, default=1)}
+    rest = {n: i for n, i in items.items() if n in options.named or math.prod(i.shape) > max(i.shape, default=1)}
     return rest or dict(items)
 
 

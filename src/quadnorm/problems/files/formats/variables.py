@@ -18,9 +18,8 @@ from quadnorm._files import open_file, require_file
 from quadnorm._foreign import parsing
 from quadnorm._memory import require
 from quadnorm.measures.data.names import kind_of
-from quadnorm.problems.files.axes.coordinates import axis_of, line_of
-from quadnorm.problems.files.axes.dimensions import Dimension, Dimensions
-from quadnorm.problems.files.axes.request import Load
+from quadnorm.problems.files.axes import Dimension, Dimensions, Load
+from quadnorm.problems.files.coordinates import axis_of, line_of
 from quadnorm.problems.files.formats.hdf5 import attributes, datasets, opened, read_some, text
 from quadnorm.problems.files.model import MOST_NODES
 

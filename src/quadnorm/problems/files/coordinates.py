@@ -8,16 +8,17 @@
 | ``grid``, ``coords`` or ``coordinates`` | (n, m, 2) or (2, n, m); in one dimension (n,) |
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from quadnorm.measures.data.names import at_top, kind_of, letter_of
+from quadnorm.measures.data.names import SPATIAL, at_top, kind_of, letter_of
+from quadnorm.problems.files.axes import Dimension, Item, Shape
 from quadnorm.problems.files.model import MOST_NODES, SPACE
+from quadnorm.problems.files.options import ReadOptions
 
-Shape = tuple[int, ...]
 _TOGETHER = ("grid", "coords", "coordinates")
 _EARTH = ("vertical", "latitude", "longitude")
 
@@ -46,46 +47,34 @@ class FileCoordinates:
 
 
 def coordinates_in(
-    path: Path,
-    shapes: Mapping[str, Shape],
-    read: Callable[[str], np.ndarray],
-    dim: int,
-    fields: Collection[str] = (),
-    *,
-    vectors: bool = False,
-    ignore: bool = False,
+    path: Path, items: Mapping[str, Item], options: ReadOptions, *, vectors: bool = False
 ) -> FileCoordinates:
-    """The coordinates that a file holds, maybe of some axes only.
+    """The coordinates among arrays, maybe of some axes only; where they are ignored, only the names of these arrays.
 
-    Args:
-        path: the file, named in errors.
-        shapes: name → shape of every array of numbers.
-        read: gives an array by name; called for arrays of coordinates only.
-        dim: number of spatial axes.
-        fields: names that are fields, whatever they are called.
-        vectors: whether 1-D arrays are stored as (1, n) or (n, 1), as MATLAB does.
-        ignore: only name the arrays, which are no fields, and do not read them.
+    ``vectors``: 1-D arrays are stored as (1, n) or (n, 1), as MATLAB does.
 
-    >>> grid = np.stack(np.meshgrid([0.0, 1.0], [0.0, 0.5, 1.0], indexing="ij"), -1)
-    >>> coordinates_in(Path("a.npz"), {"grid": grid.shape}, {"grid": grid}.__getitem__, 2).values
+    >>> grid = item(np.stack(np.meshgrid([0.0, 1.0], [0.0, 0.5, 1.0], indexing="ij"), -1))
+    >>> coordinates_in(Path("a.npz"), {"grid": grid}, ReadOptions()).values
     {'x': array([0., 1.]), 'y': array([0. , 0.5, 1. ])}
     """
+    dim, ignore = options.spatial, options.ignore_coordinates
+    shapes = {name: i.shape for name, i in items.items()}
     every = {name: _flat(shape) if vectors else shape for name, shape in shapes.items()}
-    flat = {name: shape for name, shape in every.items() if name not in fields and shape != (1,)}
+    flat = {name: shape for name, shape in every.items() if name not in options.named and shape != (1,)}
     for letters in (_plain_letters(flat, 1, dim), _earth_letters(flat, 1, dim)):
         names, words = frozenset(letters.values()), _words(letters)
         if not names or not _others(names, every, 2 if vectors else 1) or (words and _labels(names, every)):
             continue
-        values = {} if ignore else {a: read_checked(path, n, shapes[n], read).reshape(-1) for a, n in letters.items()}
+        values = {} if ignore else {a: whole(path, n, items[n]).reshape(-1) for a, n in letters.items()}
         return FileCoordinates(values, names, words=words)
     for letters in (_plain_letters(flat, dim, dim), _earth_letters(flat, dim, dim)):
         meshes = [letters[a] for a in SPACE[:dim] if a in letters]
         if dim > 1 and len(meshes) == dim and _others(meshes, every, dim):
-            parts = [] if ignore else [read_checked(path, n, shapes[n], read) for n in meshes]
+            parts = [] if ignore else [whole(path, n, items[n]) for n in meshes]
             return _from_grid(path, meshes, parts, _words(letters))
     for name in _TOGETHER:
         if name in flat and _holds_all(shapes[name], dim):
-            return _from_grid(path, [name], [] if ignore else _parts(read_checked(path, name, shapes[name], read), dim))
+            return _from_grid(path, [name], [] if ignore else _parts(whole(path, name, items[name]), dim))
     return FileCoordinates({})
 
 
@@ -144,11 +133,11 @@ def _others(names: Collection[str], shapes: Mapping[str, Shape], rank: int) -> b
     return any(len(shape) >= rank for name, shape in shapes.items() if name not in names)
 
 
-def read_checked(path: Path, name: str, shape: Shape, read: Callable[[str], np.ndarray]) -> np.ndarray:
+def whole(path: Path, name: str, i: Item) -> np.ndarray:
     """An array of coordinates; a ValueError if it is too large to be one."""
-    if int(np.prod(shape)) > MOST_NODES:
-        raise ValueError(f"{path}: {name!r} has shape {shape}; coordinates have at most {MOST_NODES} numbers")
-    return np.asarray(read(name))
+    if int(np.prod(i.shape)) > MOST_NODES:
+        raise ValueError(f"{path}: {name!r} has shape {i.shape}; coordinates have at most {MOST_NODES} numbers")
+    return np.asarray(i.along(0)(slice(None)))
 
 
 def _holds_all(shape: Shape, dim: int) -> bool:
@@ -199,3 +188,47 @@ def axis_of(values: np.ndarray) -> int:
     span = np.ptp(values)
     varying = [k for k in range(values.ndim) if np.ptp(values, axis=k).max() > 1e-6 * span]
     return varying[0] if len(varying) == 1 else -1
+
+
+def with_dimensions(
+    path: Path, lines: FileCoordinates, items: Mapping[str, Item], axes: Mapping[str, str]
+) -> FileCoordinates:
+    """The coordinates of the fields' dimensions; those of other arrays only for axes that the dimensions do not call
+    something else. A ValueError if a letter of ``axes`` means two dimensions.
+    """
+    seen: dict[str, tuple[str, Dimension]] = {}
+    for name, letters in axes.items():
+        for letter, d in zip(letters, items[name].dims, strict=False):
+            if letter not in (*SPACE, "t") or not d.key:
+                continue
+            if d.bent and letter in SPACE:
+                raise not_straight(path, d.bent)
+            other, first = seen.setdefault(letter, (name, d))
+            if letter in SPACE and first.key != d.key and not _same_nodes(first, d):
+                raise ValueError(
+                    f"{path}: fields lie on different grids: axis {letter} is {first.name!r} in {other!r} and "
+                    f"{d.name!r} in {name!r}; choose fields that belong together (input= and output=; fields= of a "
+                    "reader), or name their axes, as in axes={u: nxyc}"
+                )
+    spatial = {letter: d for letter, (_, d) in seen.items() if letter in SPACE}
+    times = seen["t"][1].values if "t" in seen else None
+    if not spatial and times is None:
+        return lines
+    other_kind = {a for a, d in spatial.items() if d.kind in SPATIAL and d.kind != lines.words.get(a, a)}
+    kept = {a: x for a, x in lines.values.items() if a not in other_kind}
+    words = {a: word for a, word in lines.words.items() if a in kept}
+    return replace(
+        lines,
+        values=kept | {a: d.values for a, d in spatial.items() if d.values is not None},
+        words=words | {a: d.word for a, d in spatial.items()},
+        times=times,
+        located=any(d.located for d in spatial.values()),
+    )
+
+
+def _same_nodes(one: Dimension, other: Dimension) -> bool:
+    """Whether two dimensions have the same nodes: input and output may each have their own copies of an axis."""
+    if one.values is None or other.values is None:
+        return one.values is other.values and one.kind == other.kind
+    a, b = one.values, other.values
+    return a.shape == b.shape and bool(np.abs(a - b).max(initial=0) <= 1e-6 * np.abs(a).max(initial=0))

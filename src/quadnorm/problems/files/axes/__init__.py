@@ -1,1 +1,0 @@
-"""Which axis of an array is which, and the coordinates along it: by names in the file, shapes, or the caller."""

@@ -1,1 +1,0 @@
-"""Where the nodes of an axis lie, from its coordinates: one placement, or a clear error."""

@@ -65,3 +65,12 @@ def test_the_kernels_ask_for_output_and_gradient_and_values_stay(monkeypatch, ke
     after = step()
     assert len(calls) == 2
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize("name", ["torch", "numba"])
+def test_parameters_can_be_resized_afterwards(name):
+    """FSDP frees parameters that it has gathered by resizing their storage; NumPy's view of one would forbid it."""
+    norm = QuadNorm(4, mode="instance")
+    with use_kernel(name):
+        norm(torch.randn(2, 4, 9, 9, requires_grad=True)).sum().backward()
+    assert all(p.untyped_storage().resizable() for p in norm.parameters())

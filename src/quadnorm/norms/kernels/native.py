@@ -169,11 +169,16 @@ def output(x: Tensor, weight: Tensor | None, bias: Tensor | None, y: Tensor, sta
     _write(x, weight, bias, y, high + low, rstd)
 
 
+def _numbers(parameter: Tensor) -> Array:
+    """A copy of γ or β: what NumPy shares cannot be resized, and FSDP resizes what it has gathered."""
+    return parameter.detach().clone().numpy()
+
+
 def _write(x: Tensor, weight: Tensor | None, bias: Tensor | None, y: Tensor, mean: Array, rstd: Array) -> None:
     slope, mean = _per_channel(rstd, x.shape[1]), _per_channel(mean, x.shape[1])
     if weight is not None:
-        slope = slope * weight.detach().numpy()
-    offset = -mean * slope if bias is None else bias.detach().numpy() - mean * slope
+        slope = slope * _numbers(weight)
+    offset = -mean * slope if bias is None else _numbers(bias) - mean * slope
     _affine(x, slope, offset, y)
 
 
@@ -194,7 +199,7 @@ def gradient(
     s[0], s[1] = totals.reshape(B, C), products.reshape(B, C) * scale
     h = s
     if weight is not None:
-        gamma = weight.detach().numpy()
+        gamma = _numbers(weight)
         h, scale = s * gamma, scale * gamma
     if rstd.shape[1] < C:
         h = h.reshape(2, B, rstd.shape[1], -1).mean(3)

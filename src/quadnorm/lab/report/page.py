@@ -172,6 +172,12 @@ def _filled(library: Library, other: Library | None, figures: Callable[[], list[
         for s in (study(name).at("desk") for name in study_names() if not _shown(library.results(name)))
     ]
     judged: tuple[Judged, ...] = judge_all(library)
+    contradictions = CONTRADICTIONS
+    if len(sections) == 1:  # a page of one study says nothing of the paper that its records do not
+        judged = tuple(j for j in judged if j.models)
+        contradictions = {
+            name: text for name, text in CONTRADICTIONS.items() if any(name in j.claim.remarks for j in judged)
+        }
     text: str = (
         _environment()
         .get_template("page.html")
@@ -185,7 +191,7 @@ def _filled(library: Library, other: Library | None, figures: Callable[[], list[
             against=[j for j in judged if j.verdict == CONTRADICTED],
             verdicts=[(v, sum(j.verdict == v for j in judged)) for v in VERDICTS],
             judged=judged,
-            contradictions=CONTRADICTIONS,
+            contradictions=contradictions,
             readings=all_readings(library),
             figures=figures(),
             reach=_reach(library),

@@ -1,5 +1,21 @@
 """The words of reports, pages and commands: printed at the end of every report, and the site's glossary."""
 
+from quadnorm._ways import ANCHORED, WAYS, Wording
+
+_REMARKS = {
+    ANCHORED: " What is anchored is a measure, to a grid: this has nothing to do with the anchor tokens of AB-UPT, a "
+    "subset of points that all others attend to; of ours, extending a cloud of points is nearest to those."
+}
+
+
+def _described(word: str, way: Wording) -> str:
+    """What a way does, its function and its word on the command line."""
+    text = f"{way.does[0].upper()}{way.does[1:]}. "
+    if way.function:
+        text += f"No retraining. qn.{way.function}, "
+    return f"{text}--how {word}.{_REMARKS.get(way.title, '')}"
+
+
 GLOSSARY: dict[str, str] = {
     "grid, 64²": "Samples per axis. A model is trained at one grid (or a few) and tested at these and at others.",
     "training grid, native": "The grid that the model was trained on.",
@@ -7,16 +23,7 @@ GLOSSARY: dict[str, str] = {
     "placement": "Where the samples of an axis lie: endpoint, cell, periodic, left or interior.",
     "measure": "What a sum over space is taken against: one weight per sample, which add up to 1. Counting gives every "
     "sample the same weight; quadrature gives it its share of the domain.",
-    "as trained": "The model on the other grid, unchanged. --how as-trained.",
-    "transferred": "The run at the training grid, with as much of the network's own detail between the samples as "
-    "pairs at the training grid support. The recommended way. No retraining. qn.transfer, --how transferred.",
-    "extended": "Sums over space are those of the training grid; the network is evaluated at the other grid's samples. "
-    "No retraining. qn.extend, --how extended.",
-    "anchored": "Sums over space are taken on the other grid, under the measure of the training grid. No retraining. "
-    "qn.anchor, --how anchored. What is anchored is a measure, to a grid: this has nothing to do with the anchor "
-    "tokens of AB-UPT, a subset of points that all others attend to; of ours, extending a cloud is nearest to those.",
-    "run at the training grid": "The input is carried to the training grid, the output interpolated back. No "
-    "retraining. qn.at_native, --how native.",
+    **{way.title: _described(word, way) for word, way in WAYS.items()},
     "LayerNorm, InstanceNorm, …": "Norms whose means weigh all samples equally, whatever their share of the domain.",
     "QuadNorm": "The paper's norm: means are integrals, every sample weighted by its share of the domain.",
     "BlendQuadNorm": "The paper's compromise: α = 0.3 of counting and 0.7 of the integral.",

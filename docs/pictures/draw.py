@@ -1,11 +1,13 @@
 """The pictures of the front page and the README, light and dark: ``python docs/pictures/draw.py [RESULTS]``.
 
 With RESULTS, the folder of ``quadnorm study run demo --preset desk --out RESULTS``, its numbers are first written to
-transfer.json; without, the ones that are there are drawn again. The same numbers give the same bytes.
+transfer.json; without, the ones that are there are drawn again. The same numbers give the same bytes. Two figures of
+the report, ``degradation`` and ``octaves``, are drawn from the packs in results/.
 """
 
 import json
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,10 @@ from matplotlib.figure import Figure
 
 import quadnorm as qn
 from quadnorm import _ways as way_names
+from quadnorm.lab.analysis.figures.registry import attempt
+from quadnorm.lab.analysis.figures.style import inline_svg
+from quadnorm.lab.analysis.library import Library
+from quadnorm.lab.studies.pack import unpack
 
 HERE = Path(__file__).parent
 TRAIN = 33
@@ -142,9 +148,25 @@ def draw(name: str, theme: str, folder: Path = HERE) -> Path:
     return path
 
 
+def draw_of_records(name: str, theme: str, library: Library, folder: Path = HERE) -> Path:
+    """Write a figure of the report, in the ink of a theme."""
+    figure, why = attempt(name, library)
+    if figure is None:
+        raise ValueError(f"{name} {why}")
+    path = folder / f"{name}-{theme}.svg"
+    path.write_text(inline_svg(figure, name).replace("currentColor", THEMES[theme]["ink"]) + "\n", encoding="utf-8")
+    return path
+
+
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         (HERE / "transfer.json").write_text(json.dumps(read_demo(Path(sys.argv[1])), indent=1) + "\n")
     for picture in PICTURES:
         for shade in THEMES:
             print(draw(picture, shade))
+    with tempfile.TemporaryDirectory() as place:
+        packs = sorted((HERE.parents[1] / "results").glob("*.tar.xz"))
+        records = Library([unpack(pack, Path(place) / pack.name) for pack in packs])
+        for picture in ("degradation", "octaves"):
+            for shade in THEMES:
+                print(draw_of_records(picture, shade, records))

@@ -1,6 +1,7 @@
 """The pages of results are those of the committed records."""
 
 import re
+import runpy
 import shutil
 
 import pytest
@@ -42,6 +43,24 @@ def test_the_head_table_of_the_readme(library, tmp_path):
 def test_every_verdict_short_of_reproduced_has_a_likely_reason(library):
     short = [j for j in judge_all(library) if j.verdict in (PARTLY, CONTRADICTED)]
     assert [j.claim.name for j in short if not j.likely_reason] == []
+
+
+def test_the_tables_of_the_limits(library):
+    page = (ROOT / "docs" / "understand" / "limits.md").read_text(encoding="utf-8")
+    script = runpy.run_path(str(ROOT / "examples" / "limits.py"))
+    assert script["written"](page, library) == page, "run python examples/limits.py"
+    assert page.count("| fno, darcy | ") == 3
+    assert "—" not in script["table"](library, "whole")
+
+
+@pytest.mark.parametrize("name", ["degradation", "octaves"])
+def test_the_pictures_of_records_are_those_of_the_packs(library, name, tmp_path):
+    """Marks and numbers, not bytes: other versions of matplotlib write the same picture in other words."""
+    draw = runpy.run_path(str(ROOT / "docs" / "pictures" / "draw.py"))["draw_of_records"]
+    drawn = draw(name, "dark", library, tmp_path).read_text()
+    kept = (ROOT / "docs" / "pictures" / f"{name}-dark.svg").read_text()
+    assert re.findall(r">([^<>]+)</text>", drawn) == re.findall(r">([^<>]+)</text>", kept), "run make pictures"
+    assert drawn.count("<use") == kept.count("<use")
 
 
 COPY = "this page quotes docs/results-studies.md, which has other means now: copy them"

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from math import exp, isfinite, log, log2
+from math import exp, isfinite, log, log2, nan
 from typing import Any
+
+import numpy as np
 
 from quadnorm._ways import WAYS
 from quadnorm.lab.analysis.comparisons import AS_TRAINED, TITLES, TRANSFERRED, way_of
@@ -70,15 +72,13 @@ def degradation(library: Library) -> Any | None:
         colours = LinearSegmentedColormap.from_list("factors", ["#7fc8a9", "#f4f1e6", "#f2b872", "#e07a5f", "#c0504d"])
         figure, axes = sheet(0.55 + 0.145 * len(rows), 1, len(WAYS), sharey=True)
         for axis, way in zip(axes[0], WAYS, strict=True):
-            for i, row in enumerate(rows):
-                for j, d in enumerate(distances):
-                    values = found[row].get((way, d))
-                    if values and (d or row[2] > 1):
-                        mean = exp(sum(map(log, values)) / len(values))
-                        place = min(1.0, max(0.0, (log2(mean) + 0.5) / 2.5))  # 0.7 to 4
-                        axis.fill_between([j - 0.5, j + 0.5], i - 0.5, i + 0.5, color=colours(place), lw=0)
-                        text = f"{mean:.2f}" if mean < 9.95 else f"{mean:.0f}"
-                        axis.text(j, i, text, ha="center", va="center", fontsize=5.2, color=DARK)
+            cells = [[_mean(found[row].get((way, d)), d or row[2] > 1) for d in distances] for row in rows]
+            shown = np.log2(np.array(cells))
+            edges = (np.arange(len(distances) + 1) - 0.5, np.arange(len(rows) + 1) - 0.5)
+            axis.pcolormesh(*edges, shown, cmap=colours, vmin=-0.5, vmax=2)  # 0.7 to 4
+            for i, j in np.argwhere(np.isfinite(shown)):
+                text = f"{cells[i][j]:.2f}" if cells[i][j] < 9.95 else f"{cells[i][j]:.0f}"
+                axis.text(j, i, text, ha="center", va="center", fontsize=5.2, color=DARK)
             axis.set(xlim=(-0.5, len(distances) - 0.5), ylim=(len(rows) - 0.5, -0.5))
             axis.set_xticks(range(len(distances)), [f"×{2**d}" if d >= 0 else f"÷{2**-d}" for d in distances])
             axis.tick_params(length=0, labelsize=6)
@@ -89,6 +89,11 @@ def degradation(library: Library) -> Any | None:
         names = [f"{o} · {p}" + (f", {steps} steps" if steps > 1 else "") for o, p, steps in rows]
         axes[0, 0].set_yticks(range(len(rows)), names, fontsize=6)
         return figure
+
+
+def _mean(values: list[float] | None, counts: object) -> float:
+    """The geometric mean of the factors of a cell; NaN if it has none, or shows nothing: a model at its own grid."""
+    return exp(sum(map(log, values)) / len(values)) if values and counts else nan
 
 
 def octaves(library: Library) -> Any | None:
@@ -111,8 +116,7 @@ def octaves(library: Library) -> Any | None:
             for axis, v in zip(line, variants, strict=True):
                 _spectra(axis, single, several, single.study.variant(v.name))
         axes[0, 0].legend(fontsize=6)
-        for line in axes:
-            line[0].set_ylabel("energy by octave / all of the truth's")
+        figure.supylabel("energy of an octave, of the truth's whole energy", fontsize=7)
         for axis in axes[-1]:
             axis.set_xlabel("periods per length")
         return figure

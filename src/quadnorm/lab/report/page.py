@@ -21,7 +21,7 @@ from typing import Any
 
 from quadnorm._files import explained, write_atomic
 from quadnorm.lab.analysis.changes import KINDS, changes, changes_table
-from quadnorm.lab.analysis.claims.judging import CONTRADICTIONS, Judged, judge_all
+from quadnorm.lab.analysis.claims.judging import CONTRADICTIONS, FIELD, Judged, judge_all
 from quadnorm.lab.analysis.claims.readings import all_readings
 from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, VERDICTS
 from quadnorm.lab.analysis.export import DRAWINGS, Drawing, attempt
@@ -191,6 +191,7 @@ def _filled(library: Library, other: Library | None, figures: Callable[[], list[
             against=[j for j in judged if j.verdict == CONTRADICTED],
             verdicts=[(v, sum(j.verdict == v for j in judged)) for v in VERDICTS],
             judged=judged,
+            field=judge_all(library, FIELD),
             contradictions=contradictions,
             readings=all_readings(library),
             figures=figures(),

@@ -11,8 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from quadnorm._files import write_atomic
 from quadnorm.lab.analysis.library import Library
+
+from quadnorm._files import write_atomic
 from quadnorm.lab.studies.pack import unpack
 
 ROOT = Path(__file__).parents[1]

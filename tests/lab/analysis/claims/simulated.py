@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from quadnorm.lab.analysis.results import RecordedRun, Results
-from quadnorm.lab.studies import study
+from quadnorm.lab.studies import study, study_names
 from quadnorm.lab.studies.study import Method, Run, Study, Variant
 
 # (study, variant at the paper's size, row, way, the paper's grid, a number per seed) -> errors of all seeds in per cent
@@ -36,6 +36,9 @@ class Simulated:
         return self.memo[name]
 
     results = comparable
+
+    def all_comparable(self):
+        return (self.comparable(name) for name in study_names())
 
     def _draw(self, name: str) -> Results:
         full, s = _planned(name)

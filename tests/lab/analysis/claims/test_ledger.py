@@ -172,6 +172,8 @@ def test_the_fields_claims_refer_to_what_exists():
         for case in claim.cases:
             assert case.rule in RULES
             assert "*" not in case.options["text"]
+            if case.rule == "unrelated":
+                continue
             evaluations = [{e.name for e in study(name).evaluations} for name, _ in case.settings]
             assert case.options["way"] in evaluations[0]
             assert case.options.get("other", case.options["way"]) in evaluations[-1]

@@ -177,6 +177,22 @@ def test_an_error_kept_in_one_way(far, verdict):
     assert found.verdict == verdict
 
 
+@pytest.mark.parametrize(("tied", "verdict"), [(0.0, REPRODUCED), (1.0, CONTRADICTED)])
+def test_accuracy_and_robustness(tied, verdict):
+    """The factor of a kind of model is drawn on its own, or is the larger the larger its native error."""
+
+    def law(name, v, m, way, n, z):
+        kind = repr((v.operator, v.problem, v.problem_params, m.norm))
+        native, own = np.random.default_rng(list(kind.encode())).uniform(1, 2, 2)
+        factor = tied * native + (1 - tied) * own
+        return (native if n == v.train[0] else native * factor) * (1 + 1e-9 * z)
+
+    library = Simulated(law, np.random.default_rng(0), 2, 0.99)
+    found = says(library, "unrelated", "false-promise/darcy, fno", times=4, ours=0.5, text="words")
+    assert found.verdict == verdict
+    assert int(found.measured.split(", ")[-1].split()[0]) > 40
+
+
 @pytest.mark.parametrize(("far", "verdict"), [(13.8, REPRODUCED), (11.0, PARTLY), (10.0, CONTRADICTED)])
 def test_a_rise_of_so_many_per_cent(far, verdict):
     library = made(lambda m, n, e: far if n > 64 else 10.0, spread=0.001)

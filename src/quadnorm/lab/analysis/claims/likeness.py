@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
-from math import isfinite
+from math import atanh, isfinite, sqrt, tanh
+from statistics import NormalDist, correlation
 from typing import Any
 
 from quadnorm.lab.analysis.claims.evidence import Setting
@@ -22,6 +24,7 @@ from quadnorm.lab.analysis.claims.rules import (
 from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, NOT_RUN, NOT_TESTABLE, PARTLY, REPRODUCED, Finding
 from quadnorm.lab.analysis.results import Seeds, learned_alphas
 from quadnorm.lab.analysis.statistics.intervals import (
+    Estimate,
     d_estimate,
     mean_estimate,
     ratio_estimate,
@@ -134,6 +137,36 @@ def wins_most_seeds(s: Setting, grid: int, stated: Sequence[int], method: str = 
     won = sum(a[k] < b[k] for k in a)
     e = share_estimate(won, len(a), s.level).map(1, -0.5)
     return on_effect(s, e, stated[0] / stated[1] - 0.5, f"{won} of {len(a)} seeds", text)
+
+
+def accuracies(library: Any, times: int) -> list[tuple[float, float]]:
+    """Native error and the factor by which it grows as trained to ``times`` as many samples, of every kind of model."""
+    kinds: dict[str, tuple[float, float]] = {}
+    for results in library.all_comparable():
+        for v in results.study.variants:
+            for m in v.methods if len(v.train) == 1 else ():
+                a, b = common(*(results.of(v.name, m.label, n) for n in (v.train[0], times * v.train[0])))
+                if a and isfinite(grown := summarize(b).mean / summarize(a).mean):
+                    kind = repr((v.operator, v.problem, v.problem_params, v.train, m.norm))
+                    kinds.setdefault(kind, (summarize(a).mean, grown))
+    return list(kinds.values())
+
+
+@rule("rank correlation inside a band, Fisher's z")
+def unrelated(s: Setting, times: int, ours: float, text: str) -> Finding:
+    """Over all kinds of models in the records, native error and degradation factor are hardly correlated in rank."""
+    found = accuracies(s.library, times)
+    if len(found) < 5 or not s.errors(s.full.methods[0].label, s.full.test[0]):
+        return Finding(NOT_RUN, claimed=text)
+    r = correlation(*([sorted(side).index(v) for v in side] for side in zip(*found, strict=True)))
+    z = atanh(min(max(r, -1 + 1e-9), 1 - 1e-9))
+
+    def estimate(level: float) -> Estimate:
+        half = NormalDist().inv_cdf(0.5 + level / 2) * 1.03 / sqrt(len(found) - 3)  # 1.03: of ranks
+        return Estimate(r, tanh(z - half), tanh(z + half), len(found))
+
+    f = in_band(s, estimate, -ours, ours, "r = {:.2f}{}" + f", {len(found)} kinds of models", text)
+    return replace(f, budget=f"{len(found)} kinds of models in all studies at {s.preset}")
 
 
 @rule("learned α inside a band, two one-sided t over seeds")

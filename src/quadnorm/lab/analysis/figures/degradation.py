@@ -32,6 +32,8 @@ def factors(library: Library) -> dict[Row, dict[tuple[str, int], list[float]]]:
         for r in results.runs:
             v, method, seed = r.run.variant, r.run.method.label, r.run.seed
             native = results.of(v.name, method, v.train[0]).get(seed) if len(v.train) == 1 else None
+            if not native:
+                continue
             for e in results.study.evaluations:
                 name, steps = _unrolled(e.name)
                 for n in v.test:

@@ -75,7 +75,7 @@ def gap(a, b):
 def assert_native(model, native=(17, 17), fine=(33, 65), **options):
     """On a grid that contains the training grid, the native values at its nodes."""
     model.eval()
-    extended = qn.extend(model, native, example=field(*native, batch=2), **options)
+    extended = qn.extend(model, native, "endpoint", example=field(*native, batch=2), **options)
     with torch.no_grad():
         coarse, x = field(*native, batch=2), field(*fine, batch=2)
         step = tuple(slice(None, None, (m - 1) // (n - 1)) for n, m in zip(native, fine, strict=True))

@@ -12,7 +12,8 @@ from torch.nn import functional as F
 
 import quadnorm as qn
 from quadnorm.adapt import CannotFollowError
-from quadnorm.adapt.shifted import ShiftedRuns, shifted_runs
+from quadnorm.adapt.shifted import ShiftedRuns
+from quadnorm.adapt.shifting import shifted_runs
 from tests.adapt.models import ClassicFNO
 
 PLACES = {  # node j of n as an exact fraction, written down again here

@@ -31,7 +31,7 @@ mean = (qn.Grid("trapezoid").weights((33, 33), dtype=y.dtype) * y.mean(1)).sum((
 assert mean.abs().max() < 1e-5, mean
 model = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 1), torch.nn.GroupNorm(1, 4)).eval()
 field = torch.linspace(0, 1, 33).exp().expand(1, 1, 33, 33)
-assert torch.equal(qn.anchor(model, 33)(field), model(field))
+assert torch.equal(qn.anchor(model, 33, "endpoint")(field), model(field))
 """
 WITHOUT = """
 import importlib.util, numpy, quadnorm as qn
@@ -73,7 +73,7 @@ import torch, quadnorm as qn
 from neuralop.models import FNO
 model = FNO(n_modes=(4, 4), in_channels=1, out_channels=1, hidden_channels=8, n_layers=1, norm="group_norm").eval()
 x = torch.rand(1, 1, 17, 17)
-assert (qn.anchor(model, 17)(x) - model(x)).abs().max() < 1e-4
+assert (qn.anchor(model, 17, "endpoint")(x) - model(x)).abs().max() < 1e-4
 """
 TINY = "problem.name=poisson operator.params.width=8 operator.params.modes=4 operator.params.layers=1 "
 TINY += "resolutions.train=17 samples.train=8 samples.val=4 samples.test=4 epochs=2"

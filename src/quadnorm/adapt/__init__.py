@@ -16,7 +16,8 @@ In reading order:
 6. ``extending.py`` (``extended.py``, ``points.py``, ``shards.py``), ``anchoring.py`` (``anchored.py``, ``modules.py``,
    ``drift.py``), ``native.py``: the ways. ``transfer.py`` (``transferred.py``, ``sources.py``,
    ``estimates.py``, ``levels.py``, ``shares.py``): how much of each.
-7. ``clouds/``: the ways for models on points. ``shifted.py``: models with stencils and patches on shifted grids.
+7. ``clouds/``: the ways for models on points. ``shifting.py``, ``shifted.py``, ``shifts.py``: models with stencils
+   and patches on shifted grids.
 8. ``auditing/``: measures what each module and call does to a change of grid. ``converting/``: swaps norms.
 """
 
@@ -35,7 +36,8 @@ from quadnorm.adapt.native import AtNative, at_native
 from quadnorm.adapt.report import AnchorReport, Entry
 from quadnorm.adapt.saved import load_adapted
 from quadnorm.adapt.shares import TransferReport
-from quadnorm.adapt.shifted import ShiftedRuns, shifted_runs
+from quadnorm.adapt.shifted import ShiftedRuns
+from quadnorm.adapt.shifting import shifted_runs
 from quadnorm.adapt.transfer import transfer
 from quadnorm.adapt.transferred import Transferred
 from quadnorm.adapt.watch import CannotFollowError

@@ -295,3 +295,16 @@ def _detail_outside(new: NewGrid, k: int, smoothing: Tensor, placements: Sequenc
     correction = noise_correction(new.native[k], smoothing.tolist(), placements)
     moved = carry(correction, new.shape, placements, "nearest") - carry(correction, new.shape, placements, "cubic")
     return new.evaluated[k] - new.carried[k] + moved
+
+
+def input_detail(learned: Learned, inputs: Sequence[Tensor], smooth: Sequence[Tensor], inside: Tensor) -> float:
+    """Energy of what the training grid does not hold of the ``inputs``, at the nodes ``inside``, over their variance.
+
+    ``smooth``: the inputs, restricted to the training grid and carried back. All channels together.
+    """
+    total, usual = 0.0, learned.per_variance
+    for k, (x, y) in enumerate(zip(inputs, smooth, strict=True)):
+        is_known = k < len(usual) and len(usual[k]) == x.shape[1]
+        variance = 1 / usual[k].to(x.device) if is_known else variance_of(x)
+        total += float(energy(x - y, variance.expand(len(x), -1), inside).sum())
+    return total

@@ -19,7 +19,8 @@ from quadnorm.adapt.layouts import grid_of_inputs, regridded
 from quadnorm.adapt.nodes import Nodes
 from quadnorm.adapt.plan import make_plan
 from quadnorm.adapt.points import PointNodes, arranged, arrangement, checked_points, in_a_row
-from quadnorm.adapt.shifted import ShiftedRuns, whole_multiple
+from quadnorm.adapt.shifted import ShiftedRuns
+from quadnorm.adapt.shifts import whole_multiple
 from quadnorm.adapt.steer import Kept, Record, Replay
 from quadnorm.adapt.trees import mapped
 from quadnorm.adapt.watch import OutOfStepError

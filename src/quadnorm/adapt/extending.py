@@ -24,11 +24,18 @@ from quadnorm.adapt.models import check_module
 from quadnorm.adapt.nodes import at_training_nodes, relative_gap
 from quadnorm.adapt.placement import placed_grid
 from quadnorm.adapt.probes import Probe, make_probe
-from quadnorm.adapt.report import AnchorReport, Entry, Reason, grid_text, size_text
-from quadnorm.adapt.shifted import commutes_with_rolls, gap_of_shifted, has_stencils, own_fields
+from quadnorm.adapt.report import AnchorReport, Reason, grid_text, size_text
+from quadnorm.adapt.shifting import commutes_with_rolls, gap_of_shifted, has_stencils, own_fields
 from quadnorm.adapt.steer import FirstDifference, NativeResults, Record
 from quadnorm.adapt.trees import tensors
-from quadnorm.adapt.watch import CannotFollowError, StatefulError, first_line, leaving_no_trace, trial_output
+from quadnorm.adapt.watch import (
+    CannotFollowError,
+    StatefulError,
+    evaluating,
+    first_line,
+    leaving_no_trace,
+    trial_output,
+)
 from quadnorm.carry.lines import METHODS
 from quadnorm.measures.base import Shape
 
@@ -189,10 +196,6 @@ def _settled(extended: Extended, probe: Probe) -> tuple[AnchorReport, float]:
     return report, gap_at_training_nodes(extended, plan, probe)
 
 
-def _dilated(entry: Entry) -> Entry:
-    return replace(entry, action="dilated", why=entry.why.replace(Reason.INTERPOLATED.value, Reason.DILATED.value))
-
-
 def _carrying_what_differs(extended: Extended, probe: Probe) -> CallPlan:
     """The plan of the extended model, such that it gives the native run's values at the training nodes.
 
@@ -222,18 +225,12 @@ def _first_difference(extended: Extended, plan: CallPlan, probe: Probe) -> int |
     (args, kwargs), native = probe.at(shape), probe.arguments
     dtype = next(t.dtype for t in tensors(native) if t.is_floating_point())
     record, results = Record(plan), NativeResults(plan)
-    modes = [(m, m.training) for m in model.modules()]
-    model.eval()
-    try:
-        with leaving_no_trace(model):
-            run_under(model, record, *native)
-            run_under(model, results, *native)
-            check = FirstDifference(plan, plan.nodes(shape), record.tape, results.results, TOLERANCE.get(dtype, 3e-2))
-            with suppress(Exception):  # a later call may fail on what differs
-                run_under(model, check, args, kwargs)
-    finally:
-        for m, training in modes:
-            m.training = training
+    with evaluating(model), leaving_no_trace(model):
+        run_under(model, record, *native)
+        run_under(model, results, *native)
+        check = FirstDifference(plan, plan.nodes(shape), record.tape, results.results, TOLERANCE.get(dtype, 3e-2))
+        with suppress(Exception):  # a later call may fail on what differs
+            run_under(model, check, args, kwargs)
     return check.found
 
 
@@ -242,18 +239,14 @@ def _by_shifted_runs(
 ) -> tuple[AnchorReport, float]:
     """Let the model run on shifted training grids; ``error`` says why it could not be followed otherwise."""
     model = extended.model
-    modes = [(m, m.training) for m in model.modules()]  # parts may be in another mode than the whole
-    model.eval()
     try:
-        extended.stencils, extended.moves_fields = "shifted", bool(own_fields(model, probe))
-        extended.floor = tuple(commutes_with_rolls(model, probe, k) for k in range(len(probe.resolution)))
-        fault, gap = gap_of_shifted(extended, probe)
+        with evaluating(model):
+            extended.stencils, extended.moves_fields = "shifted", bool(own_fields(model, probe))
+            extended.floor = tuple(commutes_with_rolls(model, probe, k) for k in range(len(probe.resolution)))
+            fault, gap = gap_of_shifted(extended, probe)
     except Exception as failed:
         extended.stencils = "carried"
         raise error from failed
-    finally:
-        for m, training in modes:
-            m.training = training
     if fault:
         extended.stencils = "carried"
         raise error
@@ -278,16 +271,10 @@ def gap_at_training_nodes(extended: Extended, plan: CallPlan, probe: Probe) -> f
     """The gap to the native run at its nodes, from a run on a grid that contains them; raises if it is large."""
     shape = probe.finer
     model = extended.model
-    modes = [(m, m.training) for m in model.modules()]  # parts may be in another mode than the whole
-    model.eval()
-    try:
-        with leaving_no_trace(model):
-            native = model(*probe.arguments[0], **probe.arguments[1])
-            args, kwargs = probe.at(shape)
-            fine = _run(extended, args, {**kwargs, **probe.grid_option(shape)}, shape)
-    finally:
-        for m, training in modes:
-            m.training = training
+    with evaluating(model), leaving_no_trace(model):
+        native = model(*probe.arguments[0], **probe.arguments[1])
+        args, kwargs = probe.at(shape)
+        fine = _run(extended, args, {**kwargs, **probe.grid_option(shape)}, shape)
     if not tensors(native):
         raise CannotFollowError(f"the model returned no tensor to compare, got {type(native).__name__}")
     gap = relative_gap(at_training_nodes(fine, plan.outputs, plan.nodes(shape)), tensors(native))

@@ -6,12 +6,15 @@ ones. Fields are (B, C, *spatial); results have one value per channel, (C,).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from quadnorm._tensors import constant
+from quadnorm.adapt.layouts import Dims, map_fields
 from quadnorm.carry.grids import carry
 from quadnorm.carry.lines import spline
 from quadnorm.measures.base import Shape
@@ -161,3 +164,33 @@ def is_piecewise_constant(x: Tensor) -> bool:
         a, b = x.narrow(axis, 1, x.shape[axis] - 1), x.narrow(axis, 0, x.shape[axis] - 1)
         pairs, equal = pairs + a.numel(), equal + int((a == b).sum())
     return pairs > equal > 0.5 * pairs
+
+
+def fields_of(value: Any, grid: Shape, layout: str, outputs: bool = False) -> list[Tensor]:
+    """The fields of real or complex numbers on a grid in a nested value, each as (B, C, *grid).
+
+    The first axis beside the grid's is the batch; all others, such as channels and times, are channels here.
+    """
+    found: list[Tensor] = []
+
+    def keep(x: Tensor, dims: Dims) -> Tensor:
+        if x.is_floating_point() or x.is_complex():
+            y = x.movedim(dims, tuple(range(-len(dims), 0)))
+            batch = y.shape[0] if y.ndim > len(grid) else 1
+            found.append(y.reshape(batch, prod(y.shape[1 : y.ndim - len(grid)]), *grid))
+        return x
+
+    map_fields(value, grid, layout, keep, outputs)
+    return found
+
+
+def with_fields(value: Any, grid: Shape, layout: str, fields: Iterator[Tensor]) -> Any:
+    """The nested value with other fields (B, C, *grid) in place of its own."""
+
+    def replace(x: Tensor, dims: Dims) -> Tensor:
+        if not (x.is_floating_point() or x.is_complex()):
+            return x
+        last = tuple(range(-len(dims), 0))
+        return next(fields).reshape(x.movedim(dims, last).shape).movedim(last, dims)
+
+    return map_fields(value, grid, layout, replace, outputs=True)

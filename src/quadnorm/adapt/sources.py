@@ -15,7 +15,7 @@ from quadnorm.adapt.capture import twin_of
 from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.extending import extend
 from quadnorm.adapt.models import transform_advice
-from quadnorm.adapt.shifted import shifted_runs
+from quadnorm.adapt.shifting import shifted_runs
 from quadnorm.adapt.trees import Arguments
 from quadnorm.adapt.watch import CannotFollowError, first_line
 from quadnorm.measures.base import Shape

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
-from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 
 from quadnorm.adapt.adapted import Adapted, trial
-from quadnorm.adapt.estimates import NEWS, Learned, NewGrid, Pairs, learn, shares_of
-from quadnorm.adapt.layouts import Dims, map_fields
-from quadnorm.adapt.levels import energy, is_piecewise_constant, outside_nodes, own_scale, variance_of
+from quadnorm.adapt.estimates import NEWS, Learned, NewGrid, Pairs, input_detail, learn, shares_of
+from quadnorm.adapt.levels import energy, fields_of, is_piecewise_constant, outside_nodes, own_scale, with_fields
 from quadnorm.adapt.native import AtNative
 from quadnorm.adapt.report import grid_text, size_text
 from quadnorm.adapt.shares import OnGrid, TransferReport, combined
 from quadnorm.adapt.sources import Plan, Sources, why
 from quadnorm.adapt.trees import Arguments, as_arguments, mapped, tensors
-from quadnorm.adapt.watch import leaving_no_trace
+from quadnorm.adapt.watch import evaluating, leaving_no_trace
 from quadnorm.carry.grids import carry
 from quadnorm.measures.base import Shape
 
@@ -52,7 +49,7 @@ class Transferred(AtNative):
         """Learn from inputs, targets and native outputs at the training grid."""
         batch = len(self._inputs_in(arguments, self.resolution)[0])
         kept = self.some(arguments, PAIRS)
-        with _looking_at(self.model):
+        with evaluating(self.model), leaving_no_trace(self.model):
             outputs = self._outputs_of(kept, min(batch, PAIRS))
         wanted = self._outputs_in(targets, self.resolution)
         if len(wanted) != len(outputs) or any(len(u) != batch for u in wanted):
@@ -205,7 +202,7 @@ class Transferred(AtNative):
             if self._sources is None:
                 self._choose_restriction(self._inputs_in(arguments, shape))
                 self.take_sources(self.some(self.restricted(arguments, shape), 2))
-            with _looking_at(self.model):
+            with evaluating(self.model), leaving_no_trace(self.model):
                 self.report.grids[shape] = self._on_grid(arguments, shape)
 
     def _on_grid(self, arguments: Arguments, shape: Shape) -> OnGrid:
@@ -219,7 +216,9 @@ class Transferred(AtNative):
         if not v or len(v) != len(n) or [t.shape[1] for t in v] != [len(f.error) for f in learned.fields]:
             note = "the output is no field on the grid of the input: the run at the training grid serves alone"
             return OnGrid((), (note,), len(inputs[0]))
-        detail = self._input_detail(arguments, given, shape, learned)
+        back = self.regridded(given, self.resolution, shape, "cubic")
+        inside = ~outside_nodes(self.resolution, shape, self.placements)
+        detail = input_detail(learned, self._inputs_in(arguments, shape), self._inputs_in(back, shape), inside)
         finer = any(a > b for a, b in zip(shape, self.resolution, strict=True))
 
         def evaluated(plan: Plan) -> list[Tensor]:
@@ -260,17 +259,6 @@ class Transferred(AtNative):
             return None
         return tuple(fields)
 
-    def _input_detail(self, arguments: Arguments, given: Arguments, shape: Shape, learned: Learned) -> float:
-        """Energy of what the training grid does not hold of the inputs, over their variance, all channels."""
-        inside = ~outside_nodes(self.resolution, shape, self.placements)
-        back = self.regridded(given, self.resolution, shape, "cubic")
-        total, usual = 0.0, learned.per_variance
-        for k, (x, y) in enumerate(zip(*(self._inputs_in(z, shape) for z in (arguments, back)), strict=True)):
-            is_known = k < len(usual) and len(usual[k]) == x.shape[1]
-            variance = 1 / usual[k].to(x.device) if is_known else variance_of(x)
-            total += float(energy(x - y, variance.expand(len(x), -1), inside).sum())
-        return total
-
     def some(self, arguments: Arguments, count: int, shape: Shape | None = None) -> Arguments:
         """The first samples of a batch; the whole batch where it is not clear which tensors have one."""
         grid = shape or self.resolution
@@ -306,19 +294,6 @@ def _shapes(fields: Sequence[Tensor]) -> str:
     return ", ".join(str(tuple(t.shape)) for t in fields) or "no tensor"
 
 
-@contextmanager
-def _looking_at(model: nn.Module) -> Iterator[None]:
-    """The model in eval mode, for runs that leave no trace; each of its parts is back in its own mode afterwards."""
-    modes = [(m, m.training) for m in model.modules()]
-    model.eval()
-    try:
-        with leaving_no_trace(model):
-            yield
-    finally:
-        for m, training in modes:
-            m.training = training
-
-
 def again(
     model: nn.Module,
     resolution: Shape,
@@ -339,33 +314,3 @@ def again(
     transferred.report.notes = list(notes)
     transferred.report.grids = {tuple(shape): OnGrid.of(each) for shape, each in grids}
     return transferred
-
-
-def fields_of(value: Any, grid: Shape, layout: str, outputs: bool = False) -> list[Tensor]:
-    """The fields of real or complex numbers on a grid in a nested value, each as (B, C, *grid).
-
-    The first axis beside the grid's is the batch; all others, such as channels and times, are channels here.
-    """
-    found: list[Tensor] = []
-
-    def keep(x: Tensor, dims: Dims) -> Tensor:
-        if x.is_floating_point() or x.is_complex():
-            y = x.movedim(dims, tuple(range(-len(dims), 0)))
-            batch = y.shape[0] if y.ndim > len(grid) else 1
-            found.append(y.reshape(batch, prod(y.shape[1 : y.ndim - len(grid)]), *grid))
-        return x
-
-    map_fields(value, grid, layout, keep, outputs)
-    return found
-
-
-def with_fields(value: Any, grid: Shape, layout: str, fields: Iterator[Tensor]) -> Any:
-    """The nested value with other fields (B, C, *grid) in place of its own."""
-
-    def replace(x: Tensor, dims: Dims) -> Tensor:
-        if not (x.is_floating_point() or x.is_complex()):
-            return x
-        last = tuple(range(-len(dims), 0))
-        return next(fields).reshape(x.movedim(dims, last).shape).movedim(last, dims)
-
-    return map_fields(value, grid, layout, replace, outputs=True)

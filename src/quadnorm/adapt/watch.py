@@ -79,6 +79,18 @@ def trial_output(model: nn.Module, arguments: Arguments) -> Any:
 
 
 @contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """The model in eval mode; afterwards each of its parts is in its own mode, which may not be that of the whole."""
+    modes = [(m, m.training) for m in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for m, training in modes:
+            m.training = training
+
+
+@contextmanager
 def uncompiled() -> Iterator[None]:
     """Run the Python code of modules inside ``torch.compile``."""
     if "torch._dynamo" not in sys.modules or torch.compiler.is_compiling():  # nothing was compiled, or we are

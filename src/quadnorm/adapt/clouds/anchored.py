@@ -8,32 +8,31 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.calls import Call, Step, WeightedStep
+from quadnorm.adapt.calls import Call, CallPlan, Step, WeightedStep
 from quadnorm.adapt.clouds.base import (
-    TOLERANCE,
+    Axes,
     PointModel,
+    PointRow,
     checked_count,
     drawn,
-    leading_entries,
     point_example,
-    repeated,
     taken,
 )
 from quadnorm.adapt.follow import run_under
 from quadnorm.adapt.forms import Form
 from quadnorm.adapt.listing import CallListing, action_and_reason
 from quadnorm.adapt.models import check_module, deep_copy
-from quadnorm.adapt.nodes import CountedNodes, relative_gap
+from quadnorm.adapt.nodes import CountedNodes
 from quadnorm.adapt.operations import anchoring
 from quadnorm.adapt.report import AnchorReport, with_times
 from quadnorm.adapt.steer import Summing
 from quadnorm.adapt.trees import Arguments, tensors
-from quadnorm.adapt.watch import CannotFollowError, OutOfStepError, leaving_no_trace, trial_output
+from quadnorm.adapt.watch import evaluating, leaving_no_trace, trial_output
 from quadnorm.operators.domain import Measured
 
 
 @dataclass(frozen=True)
-class WeighedRow(CountedNodes):
+class WeighedRow(PointRow, CountedNodes):
     """A cloud whose point j stands for ``weights[j]`` points of the training cloud."""
 
     weights: Tensor | None = None
@@ -43,12 +42,6 @@ class WeighedRow(CountedNodes):
             return None
         dtype = torch.float64 if like.dtype in (torch.float64, torch.complex128) else torch.float32
         return self.weights.repeat(form.fold).to(like.device, dtype)
-
-    def carry(self, t: Tensor, dim: int, form: Form, *, wrap: bool = True) -> Tensor:
-        return repeated(t, dim, self.size(form))
-
-    def restrict(self, t: Tensor, dim: int, form: Form, *, wrap: bool = True) -> Tensor:
-        return repeated(t, dim, form.size(self.native))
 
 
 class AnchoredPoints(PointModel):
@@ -70,35 +63,26 @@ class AnchoredPoints(PointModel):
                 for a model trained on points that lie evenly. Default: all alike, for a cloud that is dense where those
                 of training were.
         """
-        options = {"volumes": volumes}
-        several = self.each(args, kwargs, options)
-        several = self.by_graph(args, kwargs, options) if several is None else several
-        if several is not None:
-            return several
-        total, axes = self.points_of((args, kwargs))
-        if total == self.count and volumes is None:
-            return self.model(*args, **kwargs)
+        return self.called(args, kwargs, volumes=volumes)
+
+    def on_cloud(self, arguments: Arguments, total: int, axes: Axes, **options: Any) -> Any:
+        volumes = options["volumes"]
         w = torch.ones(total, device="cpu") if volumes is None else torch.as_tensor(volumes).detach().cpu()
         if w.shape != (total,) or not bool((w >= 0).all()) or not 0 < float(w.sum()) < float("inf"):
             raise ValueError(
                 f"volumes must have one number ≥ 0 for each of the {total} points, not all 0, got {tuple(w.shape)}"
             )
         w = self.count * w.double() / w.double().sum()
+        args, kwargs = arguments
         if isinstance(self.model, Measured):  # takes weights itself
-            x = tensors((args, kwargs))[0]
-            return self.model(*args, **kwargs, weights=w.to(x))
-        index = drawn(total, self.count, None, 0)
-        for again in (False, True):
-            values, named = taken((args, kwargs), axes, index)
-            plan = self.plan(values, named, axes, again)
+            return self.model(*args, **kwargs, weights=w.to(tensors(arguments)[0]))
+
+        def summed(plan: CallPlan) -> Any:
             run = Summing(plan, (total,))
             run.nodes = WeighedRow(plan.native, (total,), plan.placements, plan.origins, weights=w)
-            try:
-                return run_under(self.model, run, args, kwargs)
-            except OutOfStepError:
-                if again:
-                    raise
-        return None
+            return run_under(self.model, run, args, kwargs)
+
+        return self.in_step(taken(arguments, axes, drawn(total, self.count)), axes, summed)
 
 
 class _Sums(CallListing):
@@ -121,9 +105,7 @@ def anchor_points(model: nn.Module, count: Any, example: Any = None, share: bool
     check_module(model, "anchor")
     arguments = point_example(model, count, example)
     anchored = AnchoredPoints(deep_copy(model, share), count, arguments)
-    modes = [(m, m.training) for m in anchored.model.modules()]
-    anchored.model.eval()
-    try:
+    with evaluating(anchored.model):
         plan = anchored.plan(*arguments, anchored.axes)
         listing = _Sums(plan)
         with leaving_no_trace(anchored.model):
@@ -137,9 +119,6 @@ def anchor_points(model: nn.Module, count: Any, example: Any = None, share: bool
         if not report.changed:
             raise ValueError(f"found no sum over points that could be anchored in the model\n{report}")
         _compare_twice(anchored, arguments, report)
-    finally:
-        for m, training in modes:
-            m.training = training
     n, m_left = len(report.changed), len(report.left)
     report.title = f"anchored at {count} points: {n} sum{'s' * (n != 1)} anchored, {m_left} left"
     anchored.anchor_report = report
@@ -148,17 +127,11 @@ def anchor_points(model: nn.Module, count: Any, example: Any = None, share: bool
 
 def _compare_twice(anchored: AnchoredPoints, arguments: Arguments, report: AnchorReport) -> None:
     """Every point twice with half the weight is the same measure: the output must be the model's, at both."""
-    native = tensors(trial_output(anchored.model, arguments))
     twice = taken(arguments, anchored.axes, torch.arange(2 * anchored.count, device="cpu") % anchored.count)
     with leaving_no_trace(anchored.model):
-        y = tensors(anchored(*twice[0], **twice[1]))
-    gap = relative_gap(
-        [t if t.shape == s.shape else leading_entries(t, s) for t, s in zip(y, native, strict=True)], native
-    )
-    if not gap <= TOLERANCE.get(native[0].dtype, 3e-2):
-        left = "; ".join(f"{e.kind} in {e.name or 'the model'}: {e.why}" for e in report.left) or "none was left"
-        raise CannotFollowError(
-            f"with every point twice and half the weight each, the anchored model differs by {gap:.1e} from the model: "
-            f"not all sums over points could be anchored ({left}); quadnorm.extend with layout='points' may serve"
-        )
+        y = anchored(*twice[0], **twice[1])
+    left = "; ".join(f"{e.kind} in {e.name or 'the model'}: {e.why}" for e in report.left) or "none was left"
+    advice = f"not all sums over points could be anchored ({left}); quadnorm.extend with layout='points' may serve"
+    native = trial_output(anchored.model, arguments)
+    gap = anchored.checked_gap(y, native, "anchored, with every point twice and half the weight each", advice)
     report.notes.append(f"compared with the model on every point twice, with half the weight: equal to {gap:.1e}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -10,10 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm.adapt.calls import CallPlan
+from quadnorm.adapt.forms import Form
 from quadnorm.adapt.layouts import guess_examples
+from quadnorm.adapt.nodes import Nodes, relative_gap
 from quadnorm.adapt.plan import input_kind, make_plan
 from quadnorm.adapt.trees import Arguments, as_arguments, is_record, mapped, tensors
-from quadnorm.adapt.watch import CannotFollowError, trial_output
+from quadnorm.adapt.watch import CannotFollowError, OutOfStepError, trial_output
 from quadnorm.measures.base import Shape
 
 PLACEMENT = ("endpoint",)  # a row of points has none; nothing may depend on it
@@ -51,7 +54,19 @@ def taken(value: Any, axes: Axes, index: Tensor) -> Any:
     return mapped(take, value)
 
 
-def repeated(t: Tensor, dim: int, size: int) -> Tensor:
+@dataclass(frozen=True)
+class PointRow(Nodes):
+    """A cloud of the trained size, and another one. Between neighbours in a row of points there is nothing: what is the
+    same at all points can be taken to others, and nothing else."""
+
+    def carry(self, t: Tensor, dim: int, form: Form, *, wrap: bool = True) -> Tensor:
+        return _repeated(t, dim, self.size(form))
+
+    def restrict(self, t: Tensor, dim: int, form: Form, *, wrap: bool = True) -> Tensor:
+        return _repeated(t, dim, form.size(self.native))
+
+
+def _repeated(t: Tensor, dim: int, size: int) -> Tensor:
     """A field that is the same at all points along ``dim``, at ``size`` points; an error if it is not."""
     if t.shape[dim] == size:
         return t
@@ -134,7 +149,39 @@ class PointModel(nn.Module):
             self._plans[key] = make_plan(self.model, at, (self.count,), PLACEMENT)
         return self._plans[key]
 
-    def each(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: Mapping[str, Any]) -> list[Any] | None:
+    def in_step(self, arguments: Arguments, axes: Axes, run: Callable[[CallPlan], Any]) -> Any:
+        """A run that follows the plan for such arguments; made again where the model went another way."""
+        try:
+            return run(self.plan(*arguments, axes))
+        except OutOfStepError:  # another branch, or another number of steps: look again
+            return run(self.plan(*arguments, axes, again=True))
+
+    def called(self, args: tuple[Any, ...], kwargs: dict[str, Any], **options: Any) -> Any:
+        """The output for the arguments of a call: lists of clouds and objects with several graphs are taken apart."""
+        several = self._each(args, kwargs, options)
+        several = self._by_graph(args, kwargs, options) if several is None else several
+        if several is not None:
+            return several
+        total, axes = self.points_of((args, kwargs))
+        if total == self.count and all(v is None for v in options.values()):
+            return self.model(*args, **kwargs)
+        return self.on_cloud((args, kwargs), total, axes, **options)
+
+    def on_cloud(self, arguments: Arguments, total: int, axes: Axes, **options: Any) -> Any:
+        """The output for one cloud of ``total`` points."""
+        raise NotImplementedError
+
+    def checked_gap(self, y: Any, native: Any, where: str, advice: str) -> float:
+        """The gap of an output to a native run's, in the points that lead; raises if it is large."""
+        found, expected = tensors(y), tensors(native)
+        if not expected:
+            raise CannotFollowError(f"the model returned no tensor to compare, got {type(native).__name__}")
+        gap = relative_gap([_leading_entries(t, s) for t, s in zip(found, expected, strict=True)], expected)
+        if not gap <= TOLERANCE.get(expected[0].dtype, 3e-2):
+            raise CannotFollowError(f"{where}, the model differs by {gap:.1e} from its native run: {advice}")
+        return gap
+
+    def _each(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: Mapping[str, Any]) -> list[Any] | None:
         """The outputs for lists of clouds, one after the other; None if the arguments are no lists."""
         lists = [a for a in chain(args, kwargs.values()) if _is_list_of_tensors(a)]
         if self.takes_lists or not lists:
@@ -153,7 +200,7 @@ class PointModel(nn.Module):
             results.append(mapped(lambda t: t[0], y) if alone else y)
         return results
 
-    def by_graph(self, args: Any, kwargs: Any, options: Mapping[str, Any]) -> Any:
+    def _by_graph(self, args: Any, kwargs: Any, options: Mapping[str, Any]) -> Any:
         """The output for an object with several graphs (``data.batch``), one after the other; None for others."""
         record = next((a for a in chain(args, kwargs.values()) if is_record(a)), None)
         batch = None if record is None else getattr(record, "batch", None)
@@ -258,7 +305,7 @@ def point_example(model: nn.Module, count: int, example: Any) -> Arguments:
     )
 
 
-def leading_entries(t: Tensor, like: Tensor) -> Tensor:
+def _leading_entries(t: Tensor, like: Tensor) -> Tensor:
     """The leading entries of t, as many as ``like`` has along every axis."""
     for axis, n in enumerate(like.shape):
         t = t.narrow(axis, 0, n)

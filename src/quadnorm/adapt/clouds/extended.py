@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,37 +10,22 @@ from torch import Tensor, nn
 
 from quadnorm.adapt.calls import CallPlan
 from quadnorm.adapt.clouds.base import (
-    TOLERANCE,
     Axes,
     PointModel,
+    PointRow,
     checked_count,
     drawn,
-    leading_entries,
     point_example,
-    repeated,
     taken,
 )
 from quadnorm.adapt.follow import run_under
-from quadnorm.adapt.forms import Form, Forms
+from quadnorm.adapt.forms import Forms
 from quadnorm.adapt.listing import listing_of, report_of
 from quadnorm.adapt.models import check_module
-from quadnorm.adapt.nodes import Nodes, relative_gap
 from quadnorm.adapt.report import AnchorReport
 from quadnorm.adapt.steer import Kept, Record, Replay
 from quadnorm.adapt.trees import Arguments, mapped, tensors
-from quadnorm.adapt.watch import CannotFollowError, OutOfStepError, leaving_no_trace, trial_output
-
-
-@dataclass(frozen=True)
-class PointRow(Nodes):
-    """The subset that sums are taken over, and other points. Between neighbours in a row of points there is nothing:
-    only what is the same at all points can be taken to others."""
-
-    def carry(self, t: Tensor, dim: int, form: Form, *, wrap: bool = True) -> Tensor:
-        return repeated(t, dim, self.size(form))
-
-    def restrict(self, t: Tensor, dim: int, form: Form, *, wrap: bool = True) -> Tensor:
-        return repeated(t, dim, form.size(self.native))
+from quadnorm.adapt.watch import CannotFollowError, evaluating, leaving_no_trace, trial_output
 
 
 class ExtendedPoints(PointModel):
@@ -72,19 +56,14 @@ class ExtendedPoints(PointModel):
             density: (N,), with which they are drawn, for a cloud that is denser in other places than those of training:
                 control volumes, for a model trained on points that lie evenly. Default: all alike.
         """
-        options = {"subset": subset, "density": density}
-        several = self.each(args, kwargs, options)
-        several = self.by_graph(args, kwargs, options) if several is None else several
-        if several is not None:
-            return several
-        total, axes = self.points_of((args, kwargs))
-        if total == self.count and subset is None and density is None:
-            return self.model(*args, **kwargs)
+        return self.called(args, kwargs, subset=subset, density=density)
+
+    def on_cloud(self, arguments: Arguments, total: int, axes: Axes, **options: Any) -> Any:
+        subset, density = options["subset"], options["density"]
         index = drawn(total, self.count, density, self.seed) if subset is None else self._checked(subset, total)
-        plan, tape = self._recorded(taken((args, kwargs), axes, index), axes)
-        parts = [
-            (self._replayed(plan, tape, taken((args, kwargs), axes, at)), count) for at, count in self._chunks(total)
-        ]
+        native = taken(arguments, axes, index)
+        plan, tape = self.in_step(native, axes, lambda plan: self._recorded(plan, native))
+        parts = [(self._replayed(plan, tape, taken(arguments, axes, at)), n) for at, n in self._chunks(total)]
         return _joined([y for y, _ in parts], [n for _, n in parts], plan.outputs)
 
     def _checked(self, subset: Any, total: int) -> Tensor:
@@ -111,17 +90,11 @@ class ExtendedPoints(PointModel):
             at = torch.arange(start, start + size, device="cpu").clamp(max=total - 1)
             yield at, min(size, total - start)
 
-    def _recorded(self, native: Arguments, axes: Axes) -> tuple[CallPlan, list[Kept]]:
+    def _recorded(self, plan: CallPlan, native: Arguments) -> tuple[CallPlan, list[Kept]]:
         """The run on the subset: its plan, and what was kept of each call."""
-        for again in (False, True):
-            record = Record(self.plan(*native, axes, again))
-            try:
-                run_under(self.model, record, *native)
-                break
-            except OutOfStepError:  # another branch, or another number of steps: look again
-                if again:
-                    raise
-        return record.plan, record.tape
+        record = Record(plan)
+        run_under(self.model, record, *native)
+        return plan, record.tape
 
     def _replayed(self, plan: CallPlan, tape: list[Kept], arguments: Arguments) -> Any:
         """One chunk; in training, buffers such as running statistics stay those of the run on the subset."""
@@ -156,16 +129,11 @@ def extend_points(
     check_module(model, "extend")
     arguments = point_example(model, count, example)
     extended = ExtendedPoints(model, count, arguments, chunk, seed)
-    modes = [(m, m.training) for m in model.modules()]
-    model.eval()
-    try:
+    with evaluating(model):
         plan = extended.plan(*arguments, extended.axes)
         report = report_of(listing_of(model, plan, *arguments))
         _refuse_neighbours(report, plan)
         gap = _gap_at_the_subset(extended, arguments)
-    finally:
-        for m, training in modes:
-            m.training = training
     replayed = sum(e.action == "replayed" for e in report)
     report.title = f"extended from {count} points: {replayed} call{'s' * (replayed != 1)} replayed"
     report.notes.append(f"compared with the run on {count} points alone: equal to {gap:.1e} at these")
@@ -208,21 +176,12 @@ def _with_others(arguments: Arguments, axes: Axes, count: int, seed: int = 0) ->
 
 def _gap_at_the_subset(extended: ExtendedPoints, arguments: Arguments) -> float:
     """The gap to a run on the subset alone, at its points."""
-    native = trial_output(extended.model, arguments)
-    if not tensors(native):
-        raise CannotFollowError(f"the model returned no tensor to compare, got {type(native).__name__}")
     cloud = _with_others(arguments, extended.axes, extended.count)
     with leaving_no_trace(extended.model):
         y = extended(*cloud[0], subset=torch.arange(extended.count, device="cpu"), **cloud[1])
-    back = [
-        t if t.shape == s.shape else leading_entries(t, s) for t, s in zip(tensors(y), tensors(native), strict=True)
-    ]
-    gap = relative_gap(back, tensors(native))
-    dtype = tensors(native)[0].dtype
-    if not gap <= TOLERANCE.get(dtype, 3e-2):
-        raise CannotFollowError(
-            f"the extended model differs by {gap:.1e} from a run on {extended.count} points alone, at these: it does "
-            "something with its points that could not be followed; quadnorm.at_native(model, points) runs any model on "
-            "its training points"
-        )
-    return gap
+    advice = (
+        "it does something with its points that could not be followed; quadnorm.at_native(model, points) runs any "
+        "model on its training points"
+    )
+    where = f"extended, at {extended.count} points among others"
+    return extended.checked_gap(y, trial_output(extended.model, arguments), where, advice)

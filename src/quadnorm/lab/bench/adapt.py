@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,7 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from quadnorm._ways import ANCHORED, AS_TRAINED, EXTENDED, NATIVE
-from quadnorm.adapt import anchor, at_native, extend
+from quadnorm.adapt import anchor, at_native, extend, transfer
+from quadnorm.adapt.shares import FieldShares, OnGrid
 from quadnorm.lab.bench.timing import BenchRow, interleaved, row
 from quadnorm.operators import FNO, GalerkinTransformer, Transolver
 
@@ -36,6 +38,37 @@ def run(scale: float = 1.0, repeats: int = 11) -> list[BenchRow]:
     rows = []
     for name, model in models.items():
         rows += _compare(name, model.eval(), n, repeats)
+        rows += _transferred(name, model, n, repeats)
+    return rows
+
+
+def _transferred(name: str, model: nn.Module, n: int, repeats: int) -> list[BenchRow]:
+    """What :func:`quadnorm.transfer` costs at most: the native run and 1.2 forwards at the new grid, 3.6 with news.
+
+    Shares are set by hand: weights are random, and estimates would leave out what is not worth its cost.
+    """
+    x, native = torch.randn(2, 1, n, n), torch.randn(2, 1, 33, 33)
+    parts: dict[str, tuple[float, tuple[float, float], float]] = {
+        "native run alone": (0.0, (0.0, 0.0), 0.0),
+        "with its detail": (0.5, (0.0, 0.0), 1.2),
+        "with detail and news": (0.5, (0.5, 0.2), 3.6),
+    }
+    runs: dict[str, Any] = {"as trained": lambda: model(x), "natively": lambda: model(native)}
+    for what, (gain, news, _) in parts.items():
+        with torch.no_grad():
+            moved = transfer(model, 33, "endpoint", data=(native, model(native)))
+        moved.report.grids[n, n] = OnGrid((FieldShares(((0.1,), (0.1,)), (gain,), (gain,), news),))
+        runs[what] = partial(moved, x)
+    for run in runs.values():
+        with torch.no_grad():
+            run()
+    with torch.no_grad():
+        seconds = interleaved(runs, repeats)
+    rows = []
+    for what, (_, _, forwards) in parts.items():
+        promised = seconds["natively"] + forwards * seconds["as trained"]
+        peer = f"{name} natively" + (f" and {forwards:g} × as trained" if forwards else "")
+        rows.append(row(f"{name}, transferred, {what}", f"2×1×{n}×{n}", seconds[what], peer, promised))
     return rows
 
 
@@ -44,9 +77,9 @@ def _compare(name: str, model: nn.Module, n: int, repeats: int) -> list[BenchRow
     native = torch.randn(2, 1, 33, 33)
     ways = {
         AS_TRAINED: model,
-        ANCHORED: anchor(model, 33, force=True),  # weights are random: only the cost is measured here
-        EXTENDED: extend(model, 33),
-        NATIVE: at_native(model, 33),
+        ANCHORED: anchor(model, 33, "endpoint", force=True),  # weights are random: only the cost is measured here
+        EXTENDED: extend(model, 33, "endpoint"),
+        NATIVE: at_native(model, 33, "endpoint"),
         "native run": lambda _: model(native),
     }
 

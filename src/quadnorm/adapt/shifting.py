@@ -1,0 +1,228 @@
+"""Which models run on shifted training grids, and how: checks, and :func:`shifted_runs`."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from quadnorm.adapt.functions import MEETS
+from quadnorm.adapt.layouts import Dims, map_fields
+from quadnorm.adapt.models import check_module
+from quadnorm.adapt.operations import TABLE
+from quadnorm.adapt.placement import placed_grid
+from quadnorm.adapt.probes import Probe, make_probe
+from quadnorm.adapt.report import Reason
+from quadnorm.adapt.shifted import SAMPLES, ShiftedRuns
+from quadnorm.adapt.trees import mapped, tensors
+from quadnorm.adapt.watch import (
+    CannotFollowError,
+    Live,
+    evaluating,
+    first_line,
+    leaving_no_trace,
+    module_stack,
+    trial_output,
+    without_fast_paths,
+)
+from quadnorm.carry.grids import carry
+from quadnorm.measures.base import Shape
+from quadnorm.measures.placement import PLACEMENTS
+
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}  # relative; half precision has 3e-2
+
+
+def shifted_runs(
+    model: nn.Module,
+    resolution: int | tuple[int, ...],
+    placement: str | tuple[str, ...] | None = None,
+    *,
+    example: Any = None,
+    layout: str | None = None,
+    restrict: str = "cubic",
+    samples: int = SAMPLES,
+) -> ShiftedRuns:
+    r"""A trained model on any grid, by runs on its training grid shifted by parts of a spacing.
+
+    With h₀ the training spacing and :math:`G_s` the model on the training grid shifted by s, at a node that lies θ of
+    the way from the training node i to the next one, on every axis
+
+    .. math:: y(i + θ) = (1 - θ)\, G_θ(x)_i + θ\, G_{θ-1}(x)_{i+1}
+
+    Both terms are the model's own output at this node; the blend makes y continuous across the training nodes, at which
+    y is the native run's output. On periodic axes where the model commutes with rolls by one sample the two are equal,
+    and one is run. The one node outside of the domain that a shifted grid may have continues the input by odd
+    reflection. Ratios of grids need not be whole: inputs between samples are interpolated.
+
+    Args:
+        model: takes fields on its training grid only; not copied.
+        resolution, placement, example, layout, restrict: as for :func:`quadnorm.extend`.
+        samples: bound on the samples of training grids that run as one batch, which bounds the memory.
+
+    Raises:
+        CannotFollowError: if the model gives its samples values of its own making, such as coordinates, which shifted
+            runs would get wrong, or mixes the samples of a batch.
+
+    >>> model = nn.Conv1d(1, 1, 3, padding=1, padding_mode="circular")
+    >>> everywhere = shifted_runs(model, (8,), "periodic")
+    >>> x = torch.randn(2, 1, 16)
+    >>> torch.equal(everywhere(x)[..., 1::2], model(x[..., 1::2]))
+    True
+    """
+    check_module(model, "shift")
+    sizes, names, example, _ = placed_grid(model, resolution, placement, example)
+    probe = make_probe(model, sizes, names, example, layout, partial(trial_output, model))
+    with evaluating(model):
+        own = own_fields(model, probe)
+        if own:
+            raise CannotFollowError(own)
+        floor = tuple(commutes_with_rolls(model, probe, k) for k in range(len(sizes)))
+        shifted = ShiftedRuns(model, sizes, names, probe.layout, restrict, floor, samples)
+        if gap_of_shifted(shifted, probe)[0]:
+            shifted.samples = 1  # the model may not take shifted grids as one batch
+            fault, _ = gap_of_shifted(shifted, probe)
+            if fault:
+                raise CannotFollowError(f"{fault}; quadnorm.at_native serves any model")
+    return shifted
+
+
+def commutes_with_rolls(model: nn.Module, probe: Probe, axis: int) -> bool:
+    """Whether rolling the input by one sample along a periodic axis of the grid rolls the output and no more."""
+    if not PLACEMENTS[probe.placements[axis]].wraps:
+        return False
+    random = torch.Generator("cpu").manual_seed(1)
+
+    def rough(x: Tensor, dims: Dims) -> Tensor:
+        if not x.is_floating_point():
+            return x
+        return x + x.std().nan_to_num(1.0) * torch.randn(x.shape, generator=random, device="cpu").to(x)
+
+    def rolled(value: Any, outputs: bool = False) -> Any:
+        return map_fields(value, probe.resolution, probe.layout, lambda x, dims: x.roll(1, dims[axis]), outputs)
+
+    given = map_fields(probe.arguments, probe.resolution, probe.layout, rough)
+    return relative_gap(trial_output(model, rolled(given)), rolled(trial_output(model, given), outputs=True)) <= 1
+
+
+def relative_gap(y: Any, expected: Any) -> float:
+    """The largest relative distance of two outputs, in units of what rounding may do; infinite if they do not match."""
+    pairs = list(zip(tensors(y), tensors(expected), strict=False))
+    worst = 0.0
+    for a, b in pairs:
+        if a.shape != b.shape:
+            return float("inf")
+        if a.is_floating_point() or a.is_complex():
+            gap = (a - b).norm() / b.norm().clamp_min(torch.finfo(b.dtype).tiny)
+            worst = max(worst, float(gap) / TOLERANCE.get(a.dtype, 3e-2))
+    return worst if pairs else float("inf")
+
+
+def gap_of_shifted(shifted: nn.Module, probe: Probe) -> tuple[str, float]:
+    """How shifted runs differ from the native run at its nodes, on a grid that contains them, in words (empty if they
+    agree) and as a number."""
+    shape = probe.finer
+    args, kwargs = probe.at(shape)
+    native = trial_output(shifted.model, probe.arguments)  # type: ignore[arg-type]
+    try:
+        fine = trial_output(shifted, (args, {**kwargs, **probe.grid_option(shape)}))
+    except CannotFollowError:
+        raise
+    except Exception as error:  # whatever the model makes of a larger batch
+        return f"the model does not run on shifted training grids ({first_line(error)})", float("inf")
+    last = tuple(range(-len(shape), 0))
+
+    def at_nodes(x: Tensor, dims: Dims) -> Tensor:
+        return carry(x.movedim(dims, last), probe.resolution, probe.placements).movedim(last, dims)
+
+    gap = relative_gap(map_fields(fine, shape, probe.layout, at_nodes, outputs=True), native)
+    fault = "" if gap <= 1 else f"shifted runs differ from the native run at its nodes, on {probe.source}"
+    dtype = next((t.dtype for t in tensors(native)), torch.float32)
+    return fault, gap * TOLERANCE.get(dtype, 3e-2)
+
+
+class _OwnFields(Live):
+    """Finds fields of a model's own making, such as coordinates, that meet fields derived from its input.
+
+    Parameters and buffers, and what is made of them, are tables of the training grid: blending shifted runs
+    interpolates between their entries. What is made in the forward from sizes would have other values elsewhere.
+    """
+
+    def __init__(self, model: nn.Module, native: Shape, modules: list[str]) -> None:
+        super().__init__()
+        self.stored = {id(t): t for t in (*model.parameters(), *model.buffers())}
+        self.modules, self.found = modules, ""
+        self.lengths = {-(-n // q) for n in native for q in range(1, 9)} | {prod(native)}
+        self.lengths |= {m for n in native for m in range(n, 2 * n)}
+        self.lengths -= {1}
+
+    def on_constants(self, func: Any, args: Any, kwargs: Any) -> Any:
+        result = func(*args, **kwargs)
+        if any(id(t) in self.stored for t in tensors((args, kwargs))):
+            self.stored |= {id(t): t for t in tensors(result)}  # kept alive, so that no other tensor takes its id
+        return result
+
+    def on_call(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        given = tensors((args, kwargs))
+        if name in MEETS and not self.found:
+            live = [t for t in given if self.is_live(t)]
+            made = (t for t in given if not self.is_live(t) and id(t) not in self.stored)
+            if any(self._is_field(t, x) for t in made for x in live):
+                self.found = f"{name} in {self.modules[-1] if self.modules and self.modules[-1] else 'the model'}"
+        return func(*args, **kwargs)
+
+    def _is_field(self, t: Tensor, x: Tensor) -> bool:
+        """Whether t has one value for each sample of x along some axis, and not the same everywhere."""
+        if x.is_complex() or not t.is_floating_point():
+            return False
+        for dim in range(-min(t.ndim, x.ndim), 0):
+            length = t.shape[dim]
+            if length == x.shape[dim] and length in self.lengths and length > 1:
+                differs = t.narrow(dim, 1, length - 1) != t.narrow(dim, 0, 1)
+                if bool(differs.any()):
+                    return True
+        return False
+
+
+def own_fields(model: nn.Module, probe: Probe) -> str:
+    """Why shifted runs would be wrong for a model that gives its samples values of its own making; else nothing."""
+    with torch.no_grad(), without_fast_paths(), module_stack(model) as stack:
+        mode = _OwnFields(model, probe.resolution, stack)
+        args, kwargs = mode.mark(mapped(lambda t: t.detach().clone(), probe.arguments))
+        with mode:
+            model(*args, **kwargs)
+    if not mode.found:
+        return ""
+    return (
+        f"the model gives its samples values of its own making, such as coordinates ({mode.found}), which runs on "
+        "shifted grids would take for those of the unshifted one; quadnorm.extend follows such fields"
+    )
+
+
+class _Stencils(Live):
+    """Finds kernels of several samples, strides, pools, patches and resampling among a model's calls."""
+
+    found = False
+
+    def on_call(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        operation = TABLE.get(name)
+        if operation is not None and operation.reason in (Reason.POOLS, Reason.RESAMPLED, Reason.PATCHES):
+            self.found = True
+        if operation is not None and operation.reason is Reason.KERNELS:
+            given = operation.arguments(args, kwargs)
+            stride = given.get("stride", 1)
+            strides = stride if isinstance(stride, (tuple, list)) else (stride,)
+            self.found = self.found or any(n != 1 for n in (*given["weight"].shape[2:], *strides))
+        return func(*args, **kwargs)
+
+
+def has_stencils(model: nn.Module, probe: Probe) -> bool:
+    """Whether a model has stencils or patches, seen in a run on its training grid."""
+    mode = _Stencils()
+    with leaving_no_trace(model), without_fast_paths():
+        args, kwargs = mode.mark(mapped(lambda t: t.detach().clone(), probe.arguments))
+        with mode:
+            model(*args, **kwargs)
+    return mode.found

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quadnorm.adapt.estimates import Learned, NewGrid, Pairs, learn, shares_of, smoothing_shares
+from quadnorm.adapt.estimates import Learned, NewGrid, Pairs, learn, shares_of
 from quadnorm.adapt.levels import (
     beyond,
     detail_levels,
@@ -18,6 +18,7 @@ from quadnorm.adapt.levels import (
     over_half,
     own_scale,
     smooth_law,
+    smoothing_shares,
     variance_of,
 )
 from quadnorm.adapt.shares import combined

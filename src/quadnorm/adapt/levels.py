@@ -20,6 +20,7 @@ from quadnorm.carry.lines import spline
 from quadnorm.measures.base import Shape
 from quadnorm.measures.placement import PLACEMENTS
 
+WORTH = 3e-3  # a part that would change the error's energy by a smaller share is left out
 FLOOR = 1e-3  # of the mean energy: smaller samples are weighed as if they had it
 
 
@@ -117,6 +118,50 @@ def _smoothed(v: Tensor, placements: Sequence[str], step: int) -> Tensor:
             o = (e[..., :n] + 2 * o + e[..., 2 * step :]) / 4
         v = o.movedim(-1, axis)
     return v
+
+
+def smoothing_shares(u: Tensor, v: Tensor, placements: Sequence[str]) -> Tensor:
+    """How much of its two finest scales a network's output is better without, (2, C): least squares, not negative.
+
+    A share counts only if the shares of either half of the samples make the error of the other half smaller.
+    """
+    scale, error = own_scale(u), u - v
+    scales = finest_scales(v, placements)
+    halves = [slice(None, None, 2), slice(1, None, 2)] if len(u) > 1 else [slice(None)]
+    sums = []
+    for part in halves:
+        gram = torch.stack([torch.stack([product(a[part], b[part], scale[part]) for b in scales]) for a in scales])
+        right = torch.stack([product(a[part], error[part], scale[part]) for a in scales])
+        sums.append((gram.cpu(), right.cpu(), energy(error[part], scale[part]).cpu()))
+    shares = torch.zeros(2, u.shape[1], dtype=torch.float64)
+    for c in range(u.shape[1]):
+        each = [(g[..., c], r[..., c], float(e[c])) for g, r, e in sums]
+        for kept in ([0], [0, 1]):
+            if all(
+                _change(g, r, _least_squares(*each[k - 1][:2], kept)) < -WORTH * e for k, (g, r, e) in enumerate(each)
+            ):
+                gram = torch.stack([g for g, _, _ in each]).sum(0)
+                right = torch.stack([r for _, r, _ in each]).sum(0)
+                one, both = _least_squares(gram, right, [0]), _least_squares(gram, right, kept)
+                worth = WORTH * sum(e for *_, e in each)
+                better = _change(gram, right, both) < _change(gram, right, one) - worth
+                shares[:, c] = both if kept == [0] or better else shares[:, c]
+    return shares
+
+
+def _least_squares(gram: Tensor, right: Tensor, kept: list[int]) -> Tensor:
+    """The shares (2,) that make the error smallest, of the ``kept`` scales, between 0 and 1.2."""
+    shares = torch.zeros(2, dtype=torch.float64)
+    g = gram[kept][:, kept]
+    if float(g.diagonal().min()) > 1e-14:
+        solution = torch.linalg.solve(g + 1e-6 * torch.diag(g.diagonal()), right[kept])
+        shares[kept] = solution.clamp(0.0, 1.2)
+    return shares
+
+
+def _change(gram: Tensor, right: Tensor, shares: Tensor) -> float:
+    """By how much shares change the error's energy."""
+    return float(shares @ gram @ shares - 2 * (shares @ right))
 
 
 def left_out_energy(v: Tensor, axis: int, end: int, scale: Tensor) -> Tensor:

@@ -137,7 +137,11 @@ class Transferred(AtNative):
         if on_grid is None:  # where plans are made before there are shares
             return super().steered(model, None, args, kwargs, shape)
         given = self.restricted(new, shape)
-        native, evaluated = self._with_detail(model, plan, given, new, shape, on_grid.evaluates)
+        if on_grid.evaluates:
+            assert self._sources is not None
+            native, evaluated = self._sources.with_native_run(model, plan, given, new, shape)
+        else:
+            native, evaluated = model(*given[0], **given[1]), None
         carried = self.carried(model, native, shape, new)
         v, n = self._outputs_in(native, self.resolution), self._outputs_in(carried, shape)
         if not v or len(v) != len(n) or len(v) != len(on_grid.shares):
@@ -147,16 +151,6 @@ class Transferred(AtNative):
         parts = zip(on_grid.shares, v, n, e, d, strict=True)
         results = (combined(*p, placements=self.placements) for p in parts)
         return with_fields(carried, shape, self._layout, results)
-
-    def _with_detail(
-        self, model: nn.Module, plan: Plan, given: Arguments, new: Arguments, shape: Shape, evaluates: bool
-    ) -> tuple[Any, Any]:
-        """The native run's output and, if that is wanted, the network's own at the new grid's nodes."""
-        if not evaluates:
-            return model(*given[0], **given[1]), None
-        assert self._sources is not None
-        both: tuple[Any, Any] = self._sources.with_native_run(model, plan, given, new, shape)
-        return both
 
     def _effects(self, model: nn.Module, plan: Plan, given: Arguments, new: Arguments, shape: Shape) -> list[Tensor]:
         """What the new input's detail does at the training nodes, anchored with it minus anchored without it; and
@@ -221,43 +215,36 @@ class Transferred(AtNative):
         detail = input_detail(learned, self._inputs_in(arguments, shape), self._inputs_in(back, shape), inside)
         finer = any(a > b for a, b in zip(shape, self.resolution, strict=True))
 
-        def evaluated(plan: Plan) -> list[Tensor]:
-            return self._outputs_in(self._with_detail(self.model, plan, given, arguments, shape, True)[1], shape)
+        sources, new = self._sources, (arguments, shape)
+        assert sources is not None
 
-        def effects(plan: Plan) -> list[Tensor]:
-            return self._effects(self.model, plan, given, arguments, shape)
+        def tried(what: str, like: list[Tensor], run: Callable[[], list[Tensor]]) -> tuple[Tensor, ...] | None:
+            """What a source gives on this grid; None, with a note, where it does not run or gives no usable fields."""
+            try:
+                fields = run()
+            except Exception as error:  # whatever the model's own code makes of this grid
+                notes.append(f"{what} does not run here ({why(error)})")
+                return None
+            if [t.shape for t in fields] != [t.shape for t in like] or not all(torch.isfinite(t).all() for t in fields):
+                notes.append(f"{what} gives other fields than the run at the training grid, or not finite ones")
+                return None
+            return tuple(fields)
 
-        assert self._sources is not None
+        def evaluated() -> list[Tensor]:
+            plan = sources.plan(self.model, *new, detail=True, sums=False)
+            return self._outputs_in(sources.with_native_run(self.model, plan, given, *new)[1], shape)
+
+        def effects() -> list[Tensor]:
+            return self._effects(self.model, sources.plan(self.model, *new, detail=False, sums=True), given, *new)
+
         e = d = None
-        if self._sources.detail is not None:
-            e = self._tried("the network's own detail", notes, n, arguments, shape, evaluated)
-        if self._sources.anchored is not None and finer and detail > NEWS:
-            d = self._tried("the anchored model", notes, [*v, *v], arguments, shape, effects)
-        new = NewGrid(shape, detail, tuple(v), tuple(n), e, d and d[: len(v)], d and d[len(v) :])
-        shares = tuple(shares_of(learned, k, new, self.placements) for k in range(len(v)))
+        if sources.detail is not None:
+            e = tried("the network's own detail", n, evaluated)
+        if sources.anchored is not None and finer and detail > NEWS:
+            d = tried("the anchored model", [*v, *v], effects)
+        seen = NewGrid(shape, detail, tuple(v), tuple(n), e, d and d[: len(v)], d and d[len(v) :])
+        shares = tuple(shares_of(learned, k, seen, self.placements) for k in range(len(v)))
         return OnGrid(shares, tuple(notes), len(n[0]))
-
-    def _tried(
-        self,
-        what: str,
-        notes: list[str],
-        like: list[Tensor],
-        arguments: Arguments,
-        shape: Shape,
-        run: Callable[[Plan], list[Tensor]],
-    ) -> tuple[Tensor, ...] | None:
-        """What a source gives on this grid; None, with a note, where it does not run or gives no usable fields."""
-        assert self._sources is not None
-        try:
-            detail = "detail" in what
-            fields = run(self._sources.plan(self.model, arguments, shape, detail, not detail))
-        except Exception as error:  # whatever the model's own code makes of this grid
-            notes.append(f"{what} does not run here ({why(error)})")
-            return None
-        if [t.shape for t in fields] != [t.shape for t in like] or not all(torch.isfinite(t).all() for t in fields):
-            notes.append(f"{what} gives other fields than the run at the training grid, or not finite ones")
-            return None
-        return tuple(fields)
 
     def some(self, arguments: Arguments, count: int, shape: Shape | None = None) -> Arguments:
         """The first samples of a batch; the whole batch where it is not clear which tensors have one."""

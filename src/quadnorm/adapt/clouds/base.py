@@ -1,8 +1,8 @@
-"""Points among a model's arguments, subsets of them, and what models on clouds share."""
+"""What models on clouds share: their calls, plans and checks, and how points are drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -11,47 +11,17 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm.adapt.calls import CallPlan
+from quadnorm.adapt.clouds.arguments import Axes, each_cloud, each_graph, point_axes, taken
 from quadnorm.adapt.forms import Form
 from quadnorm.adapt.layouts import guess_examples
 from quadnorm.adapt.nodes import Nodes, relative_gap
 from quadnorm.adapt.plan import input_kind, make_plan
-from quadnorm.adapt.trees import Arguments, as_arguments, is_record, mapped, tensors
+from quadnorm.adapt.trees import Arguments, as_arguments, mapped, tensors
 from quadnorm.adapt.watch import CannotFollowError, OutOfStepError, trial_output
 from quadnorm.measures.base import Shape
 
 PLACEMENT = ("endpoint",)  # a row of points has none; nothing may depend on it
 TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4}  # relative, at the points of the subset; half precision has 3e-2
-Axes = tuple[int | None, ...]  # of each tensor among the arguments, in order: its axis of points, if it has one
-
-
-def point_axes(value: Any, count: int) -> Axes:
-    """The axis of every tensor that has ``count`` entries; None for tensors without one.
-
-    >>> point_axes((torch.zeros(2, 50, 3), torch.zeros(50, 2), torch.zeros(2)), 50)
-    (1, 0, None)
-    """
-    axes: list[int | None] = []
-    for t in tensors(value):
-        found = [k for k, n in enumerate(t.shape) if n == count]
-        if len(found) > 1:
-            raise ValueError(
-                f"a tensor of shape {tuple(t.shape)} has {count} entries along {len(found)} axes, and any of them "
-                "may run over the points; pass an example with a batch or a number of channels other than "
-                f"{count}"
-            )
-        axes.append(found[0] if found else None)
-    return tuple(axes)
-
-
-def taken(value: Any, axes: Axes, index: Tensor) -> Any:
-    """The points ``index`` of every tensor with an axis of points."""
-    order = iter(axes)
-
-    def take(t: Tensor) -> Tensor:
-        axis = next(order)
-        return t if axis is None else t.index_select(axis, index.to(t.device))
-
-    return mapped(take, value)
 
 
 @dataclass(frozen=True)
@@ -158,8 +128,8 @@ class PointModel(nn.Module):
 
     def called(self, args: tuple[Any, ...], kwargs: dict[str, Any], **options: Any) -> Any:
         """The output for the arguments of a call: lists of clouds and objects with several graphs are taken apart."""
-        several = self._each(args, kwargs, options)
-        several = self._by_graph(args, kwargs, options) if several is None else several
+        several = None if self.takes_lists else each_cloud(self, (args, kwargs), self.ranks, options)
+        several = each_graph(self, (args, kwargs), options) if several is None else several
         if several is not None:
             return several
         total, axes = self.points_of((args, kwargs))
@@ -181,52 +151,6 @@ class PointModel(nn.Module):
             raise CannotFollowError(f"{where}, the model differs by {gap:.1e} from its native run: {advice}")
         return gap
 
-    def _each(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: Mapping[str, Any]) -> list[Any] | None:
-        """The outputs for lists of clouds, one after the other; None if the arguments are no lists."""
-        lists = [a for a in chain(args, kwargs.values()) if _is_list_of_tensors(a)]
-        if self.takes_lists or not lists:
-            return None
-        if len({len(a) for a in lists}) > 1:
-            raise ValueError(f"the lists among the arguments have {', '.join(str(len(a)) for a in lists)} clouds")
-        results = []
-        for k in range(len(lists[0])):
-            one = mapped(lambda t: t, _entry((args, kwargs), k))
-            ranks = tuple(t.ndim for t in tensors(one))
-            alone = ranks != self.ranks
-            if alone:  # without an axis for the batch, which the model expects
-                order = iter(self.ranks)
-                one = mapped(lambda t: t[None] if t.ndim < next(order) else t, one)  # noqa: B023
-            y = self(*one[0], **one[1], **{name: v[k] for name, v in options.items() if v is not None})
-            results.append(mapped(lambda t: t[0], y) if alone else y)
-        return results
-
-    def _by_graph(self, args: Any, kwargs: Any, options: Mapping[str, Any]) -> Any:
-        """The output for an object with several graphs (``data.batch``), one after the other; None for others."""
-        record = next((a for a in chain(args, kwargs.values()) if is_record(a)), None)
-        batch = None if record is None else getattr(record, "batch", None)
-        if not isinstance(batch, Tensor) or batch.ndim != 1 or not len(batch) or int(batch.max()) == 0:
-            return None
-        if any(v is not None for v in options.values()):
-            raise ValueError(f"{', '.join(options)} are for one cloud; call the model with one graph at a time")
-        total, axes = len(batch), point_axes((args, kwargs), len(batch))
-        graphs = int(batch.max()) + 1
-        where = [(batch == g).nonzero()[:, 0] for g in range(graphs)]
-        outputs = [
-            self(*a, **k) for a, k in (_one_graph((args, kwargs), axes, i, g, graphs) for g, i in enumerate(where))
-        ]
-        order = torch.cat(where).argsort()
-        parts = zip(*(tensors(y) for y in outputs), strict=True)
-
-        def joined(t: Tensor) -> Tensor:
-            pieces = next(parts)
-            axis = next((k for k, n in enumerate(t.shape) if n == len(where[0])), None)
-            if axis is None:
-                return torch.cat(pieces) if t.ndim else torch.stack(pieces)
-            whole = torch.cat(pieces, axis)
-            return whole.index_select(axis, order) if whole.shape[axis] == total else whole
-
-        return mapped(joined, outputs[0])
-
     def state_dict(self, *args: Any, **options: Any) -> Any:
         """The model's state."""
         return self.model.state_dict(*args, **options)
@@ -242,33 +166,6 @@ class PointModel(nn.Module):
     def extra_repr(self) -> str:
         """The trained number of points."""
         return f"points={self.count}"
-
-
-def _is_list_of_tensors(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(t, Tensor) for t in value)
-
-
-def _entry(arguments: Arguments, k: int) -> Arguments:
-    def pick(a: Any) -> Any:
-        return a[k] if _is_list_of_tensors(a) else a
-
-    return tuple(map(pick, arguments[0])), {name: pick(a) for name, a in arguments[1].items()}
-
-
-def _one_graph(arguments: Any, axes: Axes, index: Tensor, g: int, graphs: int) -> Any:
-    """The arguments for graph g of several, whose points are ``index``."""
-    order = iter(axes)
-
-    def pick(t: Tensor) -> Tensor:
-        axis = next(order)
-        if axis is not None:
-            part = t.index_select(axis, index.to(t.device))
-            return part - part.min() if not part.is_floating_point() and t.ndim == 1 and int(t.max()) < graphs else part
-        if t.ndim == 1 and len(t) == graphs + 1 and not t.is_floating_point():  # where each graph begins and ends
-            return t[g : g + 2] - t[g]
-        return t[g : g + 1] if t.ndim and len(t) == graphs else t
-
-    return mapped(pick, arguments)
 
 
 def refuse_placement(placement: Any) -> None:

@@ -9,14 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm.adapt.calls import CallPlan
+from quadnorm.adapt.clouds.arguments import Axes, taken
 from quadnorm.adapt.clouds.base import (
-    Axes,
     PointModel,
     PointRow,
     checked_count,
     drawn,
     point_example,
-    taken,
 )
 from quadnorm.adapt.follow import run_under
 from quadnorm.adapt.forms import Forms

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.clouds.base import point_axes
+from quadnorm.adapt.clouds.arguments import point_axes
 from quadnorm.adapt.trees import is_record, mapped, tensors
 from quadnorm.carry.scattered import linear_map
 

@@ -54,7 +54,19 @@ def test_eval_marks_the_best_way_and_draws(trained, tmp_path, capsys):
     assert table.count(" *") == 1
     assert (tmp_path / "errors.png").read_bytes().startswith(b"\x89PNG")
     assert run(["eval", trained, "-r", "17", "-o", str(tmp_path / "errors.txt")]) == 2
-    assert "expected a name that ends in .json, .png, .svg, .pdf" in capsys.readouterr().err
+    assert "expected a name that ends in .json, .nc, .zarr, .png, .svg, .pdf" in capsys.readouterr().err
+
+
+def test_eval_goes_on_where_a_way_does_not_run(tmp_path, capsys):
+    """Three waves need five samples: at 4 the model does not run as trained; transferred it does."""
+    folder = str(tmp_path / "run")
+    assert run(["-q", "train", *TINY, "operator.params.modes=3", "-o", folder]) == 0
+    capsys.readouterr()
+    assert run(["eval", folder, "-r", "4", "--json"]) == 0
+    told = capsys.readouterr()
+    assert [(r["way"], r["grid"]) for r in json.loads(told.out)] == [("as-trained", 9), ("transferred", 4)]
+    assert "as trained: the model does not run at 4 (modes=(3, 3) need at least" in told.err
+    assert run(["eval", folder, "-r", "4", "--how", "as-trained"]) == 2
 
 
 @pytest.mark.parametrize(

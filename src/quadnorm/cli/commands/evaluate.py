@@ -250,12 +250,12 @@ def _write_arrays(
     config = load_model(checkpoint, which, as_trained=True)[1]
     p = viewed(problem_of(config), options["view"])
     indices = settled(config, p).samples.indices(options["split"])
-    first, *_ = fields.values()
+    grids = list(dict.fromkeys(n for of_way in fields.values() for n in of_way))
     by_grid = {
         "x".join(map(str, n)) if isinstance(n, tuple) else str(n): as_dataset(
-            p, n, {WAYS[way].title: of_way[n] for way, of_way in fields.items()}, indices
+            p, n, {WAYS[way].title: of_way[n] for way, of_way in fields.items() if n in of_way}, indices
         )
-        for n in first
+        for n in grids
     }
     import xarray
 

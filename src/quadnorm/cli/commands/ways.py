@@ -8,9 +8,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
+from quadnorm._text import one_line
 from quadnorm._ways import WAYS
 from quadnorm.adapt import CannotFollowError
 from quadnorm.adapt.transferred import Transferred
+from quadnorm.cli.levels import note
 from quadnorm.lab.studies.evaluate import ESTIMATED, predictor
 from quadnorm.lab.studies.study import ANCHORED, EXTENDED, NATIVE, TRANSFERRED
 from quadnorm.problems import Problem
@@ -47,6 +49,7 @@ def errors_by_way(
 ) -> dict[str, list[Errors]]:
     """Errors at each grid for each way; ``options`` go to :func:`~quadnorm.training.evaluate_model`.
 
+    A way in which the model does not run at a grid, though in another it does, has no errors there; a note says why.
     ``given`` has the adapted models that there are already, by way; ``on_progress`` is called after each way and grid;
     ``fields`` is filled with input, truth and prediction by way and grid, if it is given.
     """
@@ -72,10 +75,20 @@ def errors_by_way(
 
     errors: dict[str, list[Errors]] = {way: [] for way in ways}
     for n in wanted:
+        refused: dict[str, Exception] = {}
         for way in ways:
-            errors[way].append(at(way, n))
+            try:
+                errors[way].append(at(way, n))
+            except (ValueError, RuntimeError) as error:
+                if isinstance(error.__cause__, CannotFollowError):
+                    raise
+                refused[way] = error  # the model's own, as of a grid with too few samples for its waves
             if on_progress is not None:
                 on_progress(way, n)
+        if len(refused) == len(ways):
+            raise next(iter(refused.values()))
+        for way, error in refused.items():
+            note(f"{WAYS[way].title}: the model does not run at {n} ({one_line(error)})")
     return errors
 
 

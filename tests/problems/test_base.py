@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from quadnorm.measures.placement import placement_of
 from quadnorm.problems import problem, problem_names
-from quadnorm.problems.streams import stream
+from quadnorm.problems.base import stream
 
 SERIES = ["helmholtz", "poisson", "reaction-diffusion", "elasticity"]
 SMALL = {  # the same code paths on fine grids that a test can afford

@@ -4,12 +4,11 @@ from dataclasses import fields
 from importlib import import_module
 from typing import Any
 
-from quadnorm._load import names_file
+from quadnorm._load import from_file, names_file, source_hash
 from quadnorm._suggest import unknown
 from quadnorm.measures import PLACEMENTS
 from quadnorm.problems.base import Problem
 from quadnorm.problems.labelled import on_array
-from quadnorm.problems.own import own_class
 
 __all__ = ["PLACEMENTS", "Problem", "on_array", "problem", "problem_names"]
 
@@ -45,7 +44,7 @@ def problem_names() -> list[str]:
 def problem_class(name: str) -> type[Problem]:
     """The class of a problem: by name, or as FILE.py:CLASS from your own file, which is run."""
     if names_file(str(name)):
-        return own_class(str(name))
+        return _own_class(str(name))
     place = (_PROBLEMS | _OBJECTS).get(str(name).lower().replace("_", "-"))
     if place is None:
         raise ValueError(unknown("problem", name, _PROBLEMS))
@@ -70,3 +69,19 @@ def problem(name: str, **parameters: Any) -> Problem:
         if given not in known:
             raise TypeError(f"{cls.name}: " + unknown("parameter", given, known))
     return cls(**parameters)
+
+
+def _own_class(text: str) -> type[Problem]:
+    """The problem class that FILE.py:CLASS names.
+
+    Its samples are cached under the hash of the file, so that a changed file gets new samples.
+    """
+    cls = from_file(text, "a class of problems (quadnorm.problems.Problem)")
+    if not (isinstance(cls, type) and issubclass(cls, Problem)):
+        raise ValueError(f"{text} is not a problem class; derive it from quadnorm.problems.Problem")
+    missing = sorted(cls.__abstractmethods__) + [n for n in ("name", "inputs", "outputs") if not hasattr(cls, n)]
+    if missing:
+        raise ValueError(f"{text}: the class lacks {', '.join(missing)}; see quadnorm.problems.Problem")
+    if cls.source is None:
+        cls.source = source_hash(text)
+    return cls

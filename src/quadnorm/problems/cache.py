@@ -17,6 +17,7 @@ import logging
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
@@ -26,7 +27,10 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from quadnorm import _memory
 from quadnorm._files import MOST_JSON, DamagedError, read_bytes, require_file, set_aside, write_atomic
 from quadnorm._foreign import parsing
 from quadnorm._locks import locked
@@ -243,3 +247,27 @@ def _describe(p: Problem) -> None:
 def _checksum(file: Path) -> str:
     with file.open("rb") as source:
         return hashlib.file_digest(source, "sha256").hexdigest()
+
+
+def spilled(need: int, what: str) -> Callable[..., Tensor]:
+    """A function like :func:`torch.empty` that allocates on the cache's disk; an error if ``need`` bytes are not free.
+
+    The operating system keeps the parts that are used in memory; the file is deleted together with the tensor.
+    """
+    folder = location()
+    folder.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(folder).free
+    if need > free:
+        raise ValueError(
+            f"{what} would need {_memory.size(need)}; {_memory.size(_memory.available() or 0)} of memory and "
+            f"{_memory.size(free)} of disk in {folder} "
+            "are free (QUADNORM_CACHE names another folder)"
+        )
+    _log.info("%s: %s, more than memory holds; kept on disk in %s", what, _memory.size(need), folder)
+
+    def empty(shape: tuple[int, ...], *, dtype: torch.dtype) -> Tensor:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            numbers: Any = np.memmap(file, str(dtype).removeprefix("torch."), "w+", shape=shape)
+        return torch.from_numpy(numbers)
+
+    return empty

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from quadnorm.problems import problem
+from quadnorm.problems.base import stream
 from quadnorm.problems.solvers import fields
-from quadnorm.problems.streams import stream
 
 
 def phi(k, t):

@@ -81,7 +81,7 @@ def show(
 
     if resolution is not None and _is_file(name):
         raise ValueError(f"--resolution is for problems; {name} is shown at the resolution that it is stored at")
-    if Path(name).is_dir():
+    if Path(name).is_dir() and Path(name).suffix != ".zarr":
         raise ValueError(f"{name} is a folder; expected a problem's name (quadnorm data list) or a file with data")
     given = parameters(param)
     if not _is_file(name):
@@ -119,8 +119,7 @@ def _reader_options(path: str, given: dict[str, Any]) -> dict[str, Any]:
 
     from quadnorm._suggest import unknown
     from quadnorm.problems import problem_class
-    from quadnorm.problems.files import takes
-    from quadnorm.problems.stored.reading import FileReading
+    from quadnorm.problems.files import ReadOptions, options_for, takes
 
     known = [f.name for f in fields(problem_class("files")) if f.init and f.name not in ("train", "val", "test")]
     for name in given:
@@ -128,10 +127,11 @@ def _reader_options(path: str, given: dict[str, Any]) -> dict[str, Any]:
             raise ValueError("files: " + unknown("parameter", name, known))
         if name in ("allow_nan", "skip_nan") and not isinstance(given[name], bool):
             raise ValueError(f"files: {name} must be true or false, got {given[name]!r}")
-    reading = FileReading.of(**{f.name: given[f.name] for f in fields(FileReading) if f.name in given})
+    own = ("placement", "domain", "axes", "channels", "ignore_coordinates")
+    reading = ReadOptions.of(**{name: given[name] for name in own if name in given})
     named = [given[name] for name in ("input", "output") if given.get(name) is not None]
     chosen = {"fields": list(dict.fromkeys(named))} if named and takes(path, "fields") else {}
-    return reading.options(path) | chosen
+    return options_for(path, reading) | chosen
 
 
 def _is_file(name: str) -> bool:

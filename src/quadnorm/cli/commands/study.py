@@ -236,7 +236,7 @@ def _use_files(s: Any, folder: Path) -> None:
     from quadnorm.lab.studies import study, study_names
     from quadnorm.lab.studies.study import STAND_INS
     from quadnorm.problems import problem_class
-    from quadnorm.problems.stored.official import official_file
+    from quadnorm.problems.stored.fetch import official_file
 
     if not s.reads_files:
         readers = ", ".join(name for name in study_names() if study(name).reads_files)

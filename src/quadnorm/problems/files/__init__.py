@@ -110,6 +110,11 @@ def read_fields(path: str | Path, *, layout: str = "auto", **options: Any) -> Fi
     return _READERS[layout](path, **options)
 
 
+def options_for(path: str | Path, options: ReadOptions) -> dict[str, Any]:
+    """The arguments of :func:`read_fields` for one file; the number of axes only where the layout does not say it."""
+    return {k: v for k, v in options.changed.items() if k != "dim" or (options.axes is None and takes(path, "dim"))}
+
+
 def takes(path: str | Path, option: str) -> bool:
     """Whether the reader of a file has an option, such as ``dim``; the layouts of the others say it."""
     path = Path(path).expanduser()

@@ -16,9 +16,8 @@ import numpy as np
 
 from quadnorm.measures.data.names import FLAT, UPRIGHT
 from quadnorm.problems.files.model import SPACE
-from quadnorm.problems.files.options import ReadOptions
+from quadnorm.problems.files.options import AXES, ReadOptions
 
-AXES = {"n": "sample", "t": "time", "c": "channel", "d": "component", "x": "x", "y": "y", "z": "z"}
 _EARTH = ("z", "vertical", "latitude", "longitude")  # as such files store them, so that (lat, lon) stays (lat, lon)
 _PLAIN = ("x", "y", "z", "vertical")
 _WORDS = {"n": "the samples", "t": "time", "c": "the channels", "d": "the channels"}

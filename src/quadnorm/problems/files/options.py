@@ -1,7 +1,7 @@
 """What the caller of a reader says about a file: which fields, the letters of their axes, where their nodes lie."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,11 @@ import numpy as np
 
 from quadnorm._suggest import unknown
 from quadnorm.measures.data.placements import Domain, checked
+from quadnorm.measures.placement import PLACEMENTS, Placements
 from quadnorm.problems.files.model import SPACE
+from quadnorm.problems.points import POINTS
 
+AXES = {"n": "sample", "t": "time", "c": "channel", "d": "component", "x": "x", "y": "y", "z": "z"}
 CHANNELS = ("auto", "first", "last")
 Picker = Callable[[Sequence[str]], Sequence[str]]
 
@@ -43,6 +46,34 @@ class ReadOptions:
     def __post_init__(self) -> None:
         if self.channels not in CHANNELS:
             raise ValueError(unknown("place of the channels", self.channels, CHANNELS))
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    @classmethod
+    def of(
+        cls,
+        placement: Any = "auto",
+        domain: Any = None,
+        axes: Any = 2,
+        channels: str = "auto",
+        ignore_coordinates: Any = False,
+    ) -> "ReadOptions":
+        """The options that the parameters of ``problem("files")`` and ``quadnorm data show`` describe, which may come
+        from a config; a ValueError names the one that is wrong.
+
+        >>> ReadOptions.of(placement=["endpoint", "periodic"], axes={"u": "nxyc"}).changed
+        {'axes': {'u': 'nxyc'}, 'placement': ('endpoint', 'periodic')}
+        """
+        if not isinstance(ignore_coordinates, bool):
+            raise ValueError(f"ignore_coordinates must be true or false, got {ignore_coordinates!r}")
+        letters, dim = _axes(axes)
+        return cls(None, letters, dim, channels, _placement(placement), _domain(domain), ignore_coordinates)
+
+    @property
+    def changed(self) -> dict[str, Any]:
+        """What differs from the defaults, as arguments: readers of published layouts take few of them."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
 
     @property
     def spatial(self) -> int:
@@ -103,3 +134,48 @@ def choose(path: Path, wanted: Sequence[str] | Picker | None, present: Sequence[
         if name not in present:
             raise ValueError(f"{path}: " + unknown("field", name, present))
     return names
+
+
+def _placement(given: Any) -> Placements | None:
+    if given is None or given == "auto":
+        return None
+    if given == POINTS:  # what the files say of each node is enough
+        return "coordinates"
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, (list, tuple)) or not names:
+        raise ValueError(
+            f"placement must be one of {', '.join(PLACEMENTS)}, or a list with one of them for each axis; got {given!r}"
+        )
+    for name in names:
+        if name not in PLACEMENTS:
+            hint = "; for one placement per axis write [endpoint, periodic]" if "," in str(name) else ""
+            raise ValueError(unknown("placement", name, ("auto", *PLACEMENTS, POINTS)) + hint)
+    return given if isinstance(given, str) else tuple(names)
+
+
+def _axes(given: Any) -> tuple[str | dict[str, str] | None, int]:
+    """Letters of the axes, if they are given, and the number of spatial axes."""
+    if isinstance(given, int) and not isinstance(given, bool) and 1 <= given <= 3:
+        return None, given
+    each = [given] if isinstance(given, str) else list(given.values()) if isinstance(given, Mapping) else []
+    if not each or any(not isinstance(v, str) or not v or set(v) - set(AXES) for v in each):
+        raise ValueError(
+            "axes must be the number of spatial axes (1, 2 or 3), or the letters of an array's axes, as in axes=nxyc, "
+            "or letters for each field, as in axes={a: nxyc, u: nxy} (n sample, t time, c channel, x y z space); "
+            f"got {given!r}"
+        )
+    letters = given if isinstance(given, str) else {str(name): each for name, each in sorted(given.items())}
+    return letters, spatial_axes(letters)
+
+
+def _domain(given: Any) -> tuple[Any, ...] | None:
+    """The ends of the domain as numbers in tuples; their number and order are checked when the file is opened."""
+    if given is None:
+        return None
+    try:
+        ends = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        ends = np.empty(0)
+    if ends.shape != (2,) and (ends.ndim != 2 or ends.shape[1] != 2):
+        raise ValueError(f"domain must be [lo, hi], or one such pair for each axis, [[0, 1], [0, 2]]; got {given!r}")
+    return tuple(ends.tolist()) if ends.ndim == 1 else tuple(map(tuple, ends.tolist()))

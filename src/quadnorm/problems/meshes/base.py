@@ -16,7 +16,7 @@ import torch
 
 from quadnorm._suggest import unknown
 from quadnorm.measures._cache import TensorCache
-from quadnorm.problems.base import Array, Problem, Resolution
+from quadnorm.problems.base import Array, Problem, Resolution, stream
 from quadnorm.problems.meshes.triangulations import FAMILIES, vertices, volumes
 from quadnorm.problems.parameters import Decay, Range
 from quadnorm.problems.pdes.sine import forcing_amplitudes
@@ -24,7 +24,6 @@ from quadnorm.problems.points import CARRIED, POINTS
 from quadnorm.problems.solvers import quadratic
 from quadnorm.problems.solvers.pool import run
 from quadnorm.problems.solvers.products import product
-from quadnorm.problems.streams import stream
 
 F64 = npt.NDArray[np.float64]
 

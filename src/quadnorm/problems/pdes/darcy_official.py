@@ -14,7 +14,7 @@ from quadnorm._suggest import unknown
 from quadnorm.problems.base import Array, Problem
 from quadnorm.problems.files import read_mat
 from quadnorm.problems.fine import cubic, select
-from quadnorm.problems.stored.official import official_file
+from quadnorm.problems.stored.fetch import official_file
 
 _RESTRICTIONS = ("index", "bicubic")
 

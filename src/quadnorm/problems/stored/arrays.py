@@ -10,11 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor
 
-from quadnorm.problems.files import FieldFile, read_arrays, read_dataset
+from quadnorm.problems.files import FieldFile, ReadOptions, read_arrays, read_dataset
 from quadnorm.problems.files.model import SPACE
+from quadnorm.problems.stored.checks import SETS
 from quadnorm.problems.stored.files import Files
-from quadnorm.problems.stored.placing import SETS
-from quadnorm.problems.stored.reading import FileReading
 from quadnorm.problems.stored.source import Source, Wanted, source_of
 
 
@@ -66,7 +65,7 @@ class Arrays(Files):
             out.append(_Entry(label, entry))
         return tuple(out)
 
-    def _open(self, name: str, entry: Any, reading: FileReading, wanted: Wanted) -> Source:
+    def _open(self, name: str, entry: Any, reading: ReadOptions, wanted: Wanted) -> Source:
         key = entry.label, reading, wanted
         if key not in self._opened:
             self._opened[key] = _read(entry, reading, wanted)
@@ -120,15 +119,8 @@ class _Entry:
         return path
 
 
-def _read(entry: _Entry, reading: FileReading, wanted: Wanted) -> FieldFile:
-    options: dict[str, Any] = {
-        "placement": reading.placement,
-        "domain": reading.domain,
-        "channels": reading.channels,
-        "ignore_coordinates": reading.ignore_coordinates,
-        "axes": reading.letters or _letters(entry, reading),
-        "dim": reading.dim,
-    }
+def _read(entry: _Entry, reading: ReadOptions, wanted: Wanted) -> FieldFile:
+    options = {**reading.changed, "axes": reading.axes or _letters(entry, reading)}
     named = [n for n in (*wanted.names, wanted.mask) if n is not None]
     options["fields"] = list(dict.fromkeys(named)) if None not in wanted.names else wanted
     read: Any = read_dataset if entry.is_dataset else read_arrays
@@ -136,9 +128,9 @@ def _read(entry: _Entry, reading: FileReading, wanted: Wanted) -> FieldFile:
     return file
 
 
-def _letters(entry: _Entry, reading: FileReading) -> dict[str, str] | None:
+def _letters(entry: _Entry, reading: ReadOptions) -> dict[str, str] | None:
     """A pair of tensors is (N, C, *spatial), as everywhere here; the axes of other arrays are found out."""
-    if entry.is_dataset or reading.letters is not None or set(entry.content) != {"x", "y"}:
+    if entry.is_dataset or reading.axes is not None or set(entry.content) != {"x", "y"}:
         return None
     ranks = {name: np.ndim(v) for name, v in entry.content.items()}
     if reading.channels != "auto" or not all(3 <= rank <= 5 for rank in ranks.values()):

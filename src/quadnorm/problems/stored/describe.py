@@ -16,9 +16,9 @@ from quadnorm._text import html_table
 from quadnorm.measures import LatLon
 from quadnorm.measures.placement import PLACEMENTS
 from quadnorm.problems.files import Field, FieldFile, read_fields, takes
-from quadnorm.problems.files.axes import AXES
 from quadnorm.problems.files.model import SPACE
 from quadnorm.problems.files.nodes import uneven
+from quadnorm.problems.files.options import AXES
 from quadnorm.problems.files.places import whereabouts
 
 SOME = 64  # samples that the ranges are taken from

@@ -15,14 +15,12 @@ from quadnorm.measures.base import whole_number, whole_numbers
 from quadnorm.measures.placement import Placements, as_placements
 from quadnorm.problems.base import Array, Coordinates, Resolution
 from quadnorm.problems.files.model import SPACE
+from quadnorm.problems.files.options import ReadOptions
 from quadnorm.problems.files.places import places_of, whereabouts
 from quadnorm.problems.points import POINTS
 from quadnorm.problems.stored.base import Store, StoredProblem
-from quadnorm.problems.stored.checks import check_sets
-from quadnorm.problems.stored.placing import SETS, compared, stated_placement
-from quadnorm.problems.stored.reading import Axes, FileReading
-from quadnorm.problems.stored.scattered import as_points
-from quadnorm.problems.stored.source import SOME, Source, Wanted, open_source
+from quadnorm.problems.stored.checks import SETS, check_sets, compared, stated_placement
+from quadnorm.problems.stored.source import SOME, Source, Wanted, as_points, open_source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +63,7 @@ class Files(StoredProblem):
     output: str | None = None
     input_time: int | None = None
     output_time: int | None = None
-    axes: Axes = 2
+    axes: int | str | Mapping[str, str] = 2
     input_units: str = ""
     output_units: str = ""
     channels: str = "auto"
@@ -107,7 +105,7 @@ class Files(StoredProblem):
             placement = as_placements(placement, len(sets["train"][0].shape))
         object.__setattr__(self, "placement", placement)
         object.__setattr__(self, "_evidence", evidence)
-        check_sets(sets, self._reading().letters)
+        check_sets(sets, self._reading().axes)
         if self.skip_nan:
             object.__setattr__(self, "_kept", {name: self._complete(name) for name in SETS if getattr(self, name)})
         if evidence == "as declared" and placement != POINTS:
@@ -144,10 +142,10 @@ class Files(StoredProblem):
         if self.allow_nan and self.skip_nan:
             raise ValueError(f"{self.name}: allow_nan and skip_nan were both given; choose one")
 
-    def _reading(self, placement: Placements | None = None) -> FileReading:
+    def _reading(self, placement: Placements | None = None) -> ReadOptions:
         try:
             where = placement or self._axes or self.placement
-            return FileReading.of(where, self.domain, self.axes, self.channels, self.ignore_coordinates)
+            return ReadOptions.of(where, self.domain, self.axes, self.channels, self.ignore_coordinates)
         except ValueError as error:
             raise ValueError(f"{self.name}: {error}") from None
 
@@ -254,7 +252,7 @@ class Files(StoredProblem):
         wanted = Wanted((self.input, self.output), (self.input_time, self.output_time), allowed, self._mask_field)
         return [self._open(name, entry, self._reading(placement), wanted) for entry in getattr(self, name)]
 
-    def _open(self, name: str, entry: Any, reading: FileReading, wanted: Wanted) -> Source:
+    def _open(self, name: str, entry: Any, reading: ReadOptions, wanted: Wanted) -> Source:
         return open_source(entry, reading, wanted)
 
     @property

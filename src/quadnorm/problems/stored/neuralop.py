@@ -13,8 +13,7 @@ import numpy as np
 from quadnorm.problems.base import Array
 from quadnorm.problems.files import read_pt
 from quadnorm.problems.stored.base import Store, StoredProblem
-from quadnorm.problems.stored.fetch import Wheel, fetch
-from quadnorm.problems.stored.official import data_folder
+from quadnorm.problems.stored.fetch import Wheel, data_folder, fetch
 
 WHEEL = Wheel(
     package="neuraloperator",

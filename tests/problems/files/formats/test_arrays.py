@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from quadnorm.problems.files import read_fields, read_mat, read_npy, read_pt
-from quadnorm.problems.stored.official import official_file
+from quadnorm.problems.stored.fetch import official_file
 
 RNG = np.random.default_rng(5)
 COEFF = RNG.choice([3.0, 12.0], (6, 9, 9))

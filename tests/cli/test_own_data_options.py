@@ -43,6 +43,15 @@ def test_placements_domain_and_axes_reach_the_model(tmp_path, monkeypatch, capsy
     assert "a: 12×9×8×3 (sample, x, y, channel)" in card
 
 
+def test_messages_of_readers_speak_the_words_of_the_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    np.savez("t.npz", a=plain(), u=plain())
+    assert run(["train", "problem.name=files", "problem.params.train=t.npz", *TINY]) == 2
+    assert "pass problem.params.placement=endpoint (both ends stored)" in capsys.readouterr().err
+    assert run(["data", "info", "files", "-p", "train=t.npz"]) == 2
+    assert "pass -p placement=endpoint (both ends stored)" in capsys.readouterr().err
+
+
 def test_missing_values_from_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     a = plain()

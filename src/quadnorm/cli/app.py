@@ -1,6 +1,7 @@
 """The ``quadnorm`` command, and the one place that turns every error into one line and an exit code."""
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -115,7 +116,26 @@ def _explain(error: Exception, arguments: Sequence[str]) -> int:
     if isinstance(error, ModuleNotFoundError) and (advice := missing_module(error)):
         return _fail(advice)
     name = "" if isinstance(error, _EXPECTED) else f"{type(error).__name__}: "
-    return _fail(name + advised(one_line(error)))
+    return _fail(name + as_typed(advised(one_line(error)), arguments))
+
+
+_PARAMETER = re.compile(
+    r"(?<![\w.])(?<!-p )(placement|domain|axes|channels|mask|ignore_coordinates|allow_nan|skip_nan)=(?:'([^']*)'|(\w*))"
+)
+
+
+def as_typed(message: str, arguments: Sequence[str]) -> str:
+    """A message of the readers of files, which speak Python, in the words of this command line.
+
+    >>> as_typed("pass placement='endpoint' and ignore_coordinates=True", ["train"])
+    'pass problem.params.placement=endpoint and problem.params.ignore_coordinates=true'
+    >>> as_typed("pass placement='endpoint'", ["data", "show"])
+    'pass -p placement=endpoint'
+    """
+    prefix = {"train": "problem.params.", "data": "-p "}.get(next((a for a in arguments if a[:1] != "-"), ""))
+    if prefix is None:
+        return message
+    return _PARAMETER.sub(lambda m: f"{prefix}{m[1]}={m[2] or (m[3] or '').lower()}", message)
 
 
 def _got(error: Exception, arguments: Sequence[str]) -> str:

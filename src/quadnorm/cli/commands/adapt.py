@@ -76,7 +76,7 @@ def anchor(
 
 def audit(
     model: Annotated[
-        str, typer.Argument(help="A function that makes the model, FILE.py:NAME (the file is run), or a run's folder.")
+        str, typer.Argument(help="A run's folder, or FILE.py:NAME, which makes the model (the file is run).")
     ],
     resolution: Grids = None,
     more: Annotated[list[str] | None, typer.Argument(help="Further resolutions.")] = None,

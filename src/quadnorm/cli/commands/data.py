@@ -65,7 +65,9 @@ def make(
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="A problem's name, or a file of yours: .npz, .npy, .pt, .mat, HDF5.")],
+    name: Annotated[
+        str, typer.Argument(help="A problem's name, or a file of yours: .npz, .npy, .pt, .mat, HDF5, netCDF, zarr.")
+    ],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="File of the picture; default: samples.png.")] = None,
     samples: Annotated[int, typer.Option("--samples", "-n", help="How many samples.", min=1, max=32)] = 4,
     resolution: Annotated[

@@ -28,7 +28,8 @@ def train(
         list[str] | None,
         typer.Argument(
             help="Settings, section.key=value: problem.name=poisson operator.params.norm=quad epochs=20; "
-            "the config.yaml of a run lists them all."
+            "your model: operator.name=FILE.py:NAME; your data: problem.name=files problem.params.train=FILE; the "
+            "config.yaml of a run lists them all."
         ),
     ] = None,
     config: Annotated[

@@ -11,9 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from quadnorm.lab.analysis.library import Library
-
 from quadnorm._files import write_atomic
+from quadnorm.lab.analysis.results import Library
 from quadnorm.lab.studies.pack import unpack
 
 ROOT = Path(__file__).parents[1]

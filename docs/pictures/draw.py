@@ -16,12 +16,12 @@ import matplotlib
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from quadnorm.lab.analysis.figures.registry import attempt
-from quadnorm.lab.analysis.library import Library
 
 import quadnorm as qn
 from quadnorm import _ways as way_names
+from quadnorm.lab.analysis.export import attempt
 from quadnorm.lab.analysis.figures.style import inline_svg
+from quadnorm.lab.analysis.results import Library
 from quadnorm.lab.studies.pack import unpack
 
 HERE = Path(__file__).parent

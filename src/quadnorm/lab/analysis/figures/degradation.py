@@ -39,7 +39,7 @@ def factors(library: Library) -> dict[Row, dict[tuple[str, int], list[float]]]:
                 for n in v.test:
                     error, doublings = results.of(v.name, method, n, e.name).get(seed), _doublings(n / v.train[0])
                     cell, way = (r.key, e.name, n), way_of(name)
-                    if native and error and isfinite(error) and way and doublings is not None and cell not in seen:
+                    if error and isfinite(error) and way and doublings is not None and cell not in seen:
                         seen.add(cell)
                         found[v.operator, _problem(v), steps][way, doublings].append(error / native)
     return found

@@ -72,8 +72,8 @@ def test_factors_of_degradation(tmp_path):
     found = degradation.factors(Library([tmp_path]))
     assert len(found) == 6 + 3
     seeds = len(study("false-promise").at("desk").seeds)
-    assert found["resnet", "burgers, 3 periods", 1]["as-trained", 3] == pytest.approx([8.0] * seeds)
-    assert found["fno", "darcy, 3 periods", 1]["transferred", 2] == pytest.approx([1.25] * seeds)
+    assert found["resnet", "burgers, periodic, 3 periods", 1]["as-trained", 3] == pytest.approx([8.0] * seeds)
+    assert found["fno", "darcy, cell, 3 periods", 1]["transferred", 2] == pytest.approx([1.25] * seeds)
     rolled = found["fno", "navier-stokes-steps", 20]
     assert rolled["as-trained", 0] == pytest.approx([3.0] * 3)
     assert rolled["as-trained", -1] == pytest.approx([1.5] * 3)

@@ -57,8 +57,8 @@ def _doublings(ratio: float) -> int | None:
 
 
 def _problem(v: Variant) -> str:
-    band = v.problem_params.get("band")
-    return f"{v.problem}, {band} periods" if band else v.problem
+    placement, band = (v.problem_params.get(name) for name in ("placement", "band"))
+    return ", ".join(filter(None, (v.problem, placement, band and f"{band} periods")))
 
 
 def degradation(library: Library) -> Any | None:
@@ -76,8 +76,7 @@ def degradation(library: Library) -> Any | None:
         for axis, way in zip(axes[0], WAYS, strict=True):
             cells = [[_mean(found[row].get((way, d)), d or row[2] > 1) for d in distances] for row in rows]
             shown = np.log2(np.array(cells))
-            edges = (np.arange(len(distances) + 1) - 0.5, np.arange(len(rows) + 1) - 0.5)
-            axis.pcolormesh(*edges, shown, cmap=colours, vmin=-0.5, vmax=2)  # 0.7 to 4
+            axis.imshow(shown, cmap=colours, vmin=-0.5, vmax=2, aspect="auto", interpolation="none")  # 0.7 to 4
             for i, j in np.argwhere(np.isfinite(shown)):
                 text = f"{cells[i][j]:.2f}" if cells[i][j] < 9.95 else f"{cells[i][j]:.0f}"
                 axis.text(j, i, text, ha="center", va="center", fontsize=5.2, color=DARK)
@@ -117,7 +116,7 @@ def octaves(library: Library) -> Any | None:
         for line, (single, several) in zip(axes, pairs, strict=True):
             for axis, v in zip(line, variants, strict=True):
                 _spectra(axis, single, several, single.study.variant(v.name))
-        axes[0, 0].legend(fontsize=6)
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper right", ncols=4)
         figure.supylabel("energy of an octave, of the truth's whole energy", fontsize=7)
         for axis in axes[-1]:
             axis.set_xlabel("periods per length")

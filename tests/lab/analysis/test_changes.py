@@ -1,9 +1,12 @@
 """What changed between two sets of records."""
 
+from dataclasses import replace
 from math import nan
 
+import pytest
+
 from quadnorm.lab.analysis.changes import changes, changes_table
-from quadnorm.lab.analysis.results import Library
+from quadnorm.lab.analysis.results import Library, load_results
 from quadnorm.lab.studies import study
 from tests.lab.analysis.synthetic_records import like_the_paper, noise, write_records
 
@@ -36,3 +39,13 @@ def test_a_set_against_itself_has_no_changes(tmp_path):
     changed = changes(Library([tmp_path]), Library([tmp_path]))
     assert changed
     assert {c.kind for c in changed} == {"same"}
+
+
+def test_a_run_in_two_places_is_read_where_more_of_it_was_evaluated(tmp_path):
+    """A run is evaluated in a further way later, and both packs stay."""
+    s = study("demo").at("desk")
+    for name, ways, error in (("a", s.evaluations[:1], 5.0), ("b", s.evaluations, 6.0), ("c", s.evaluations, 7.0)):
+        write_records(replace(s, evaluations=ways), tmp_path / name, lambda run, way, n, error=error: error)
+    found = load_results(s, [tmp_path / name for name in "abc"])
+    assert found.of("fno", "LayerNorm", 257, "transferred")[0] == pytest.approx(6.0)
+    assert found.of("fno", "LayerNorm", 257)[0] == pytest.approx(6.0)

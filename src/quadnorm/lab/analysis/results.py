@@ -78,7 +78,8 @@ def load_results(
     strict: bool = True,
     read: Reader = read_json,
 ) -> Results:
-    """Every number of a study in the records under ``roots``; if two roots have a run, the first one is used.
+    """Every number of a study in the records under ``roots``; if two roots have a run, the one with more
+    evaluations is used.
 
     ``strict`` raises a ValueError for damaged or mixed records; otherwise they are listed in ``problems``, and the
     remaining records are used. ``read`` returns the object in a JSON file, or None if there is no such file.
@@ -113,11 +114,18 @@ def load_results(
 
 
 def _folder_of_run(roots: Sequence[Path], key: str) -> Path | None:
-    """The run's folder in the first root with a finished record, else in the first root that has one at all."""
+    """The run's folder: of the finished ones that with the most evaluations, else the first that there is."""
     # os.path, because pathlib raises for folders without read permission; these are reported when their files are read.
     started = [folder for root in roots if os.path.isdir(folder := root / "runs" / key)]
     finished = [folder for folder in started if os.path.exists(folder / "record.json")]
-    return next(iter(finished or started), None)
+    return max(finished, key=_evaluations) if len(finished) > 1 else next(iter(finished or started), None)
+
+
+def _evaluations(folder: Path) -> int:
+    try:
+        return len(os.listdir(folder / "evaluations"))
+    except OSError:
+        return 0
 
 
 def _read_run(

@@ -72,8 +72,9 @@ docs: $(READY)   ## the pages, the gallery and the reference as a site, in out/d
 house: $(READY)  ## the size of the package and the length of the common journeys, beside their bars
 	$(BIN)/python -m tests.house.measure
 
-pictures: $(READY)  ## the pictures of the front page and the README, from out/demo if make demo has run
+pictures: $(READY)  ## the pictures of the front page, the README and CONTRIBUTING; from out/demo if make demo has run
 	$(BIN)/python docs/pictures/draw.py $(wildcard out/demo)
+	$(BIN)/python docs/pictures/rooms.py
 
 release-check: $(READY)  ## build sdist and wheel, check them, install them with each extra and run its commands
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[release]"

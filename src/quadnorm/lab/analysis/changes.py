@@ -17,7 +17,7 @@ from quadnorm.lab.studies import study_names
 from quadnorm.lab.studies.study import PRESETS
 
 LEAST, LEAST_ONE_SEED = 0.02, 0.05
-KINDS = ("worse", "failed", "lost", "better", "new", "same")
+CHANGE_KINDS = ("worse", "failed", "lost", "better", "new", "same")
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def changes_table(listed: tuple[Change, ...], most: int = 200) -> Table:
     """A table of the changes, the worst first; unchanged and new numbers are only counted."""
     shown = sorted(
         (c for c in listed if c.kind not in ("same", "new")),
-        key=lambda c: (KINDS.index(c.kind), -abs(_share(c) or 0.0)),
+        key=lambda c: (CHANGE_KINDS.index(c.kind), -abs(_share(c) or 0.0)),
     )
     rows = tuple(
         (
@@ -93,7 +93,7 @@ def changes_table(listed: tuple[Change, ...], most: int = 200) -> Table:
         for c in shown[:most]
     )
     heads = ("change", "study", "number", "grid", "before", "now", "by", "seeds")
-    count = {kind: sum(c.kind == kind for c in listed) for kind in KINDS}
+    count = {kind: sum(c.kind == kind for c in listed) for kind in CHANGE_KINDS}
     notes = [f"{count['same']} of {len(listed)} numbers stayed the same, {count['new']} are new."]
     if len(shown) > most:
         notes.append(f"{len(shown) - most} more changes are not shown.")

@@ -144,14 +144,14 @@ def same_seeds(rows: Mapping[RowKey, Seeds]) -> dict[RowKey, Seeds]:
 def _card(s: _CardSetting) -> Card | None:
     far = {key: runs for key, runs in same_seeds(s.far).items() if runs}
     lines: dict[RowKey, CardLine] = {}
-    looks = styles(list(dict.fromkeys(method for method, _ in far)))
+    line_styles = styles(list(dict.fromkeys(method for method, _ in far)))
     for (method, way), runs in far.items():
         at_home = {seed: e for seed, e in s.native[method, way].items() if seed in runs}
         if at_home.keys() != runs.keys():
             continue
         native, moved = summarize(at_home).mean, summarize(runs).mean
         if isfinite(native) and isfinite(moved) and native > 0:
-            lines[method, way] = CardLine(method, way, looks[method][0], native, moved)
+            lines[method, way] = CardLine(method, way, line_styles[method][0], native, moved)
     if len(lines) < 2:
         return None
     v = s.variant

@@ -104,7 +104,7 @@ def drawn_ways(study: Study, methods: int) -> list[Way]:
 def curves_of(results: Results, variant: Variant) -> list[Curve]:
     """Every method, in the ways that there is room for, that has a finite error somewhere."""
     study = results.study
-    looks = styles([m.label for m in variant.methods])
+    line_styles = styles([m.label for m in variant.methods])
     kind = study.spread(variant)
     curves = []
     for method in variant.methods:
@@ -117,7 +117,7 @@ def curves_of(results: Results, variant: Variant) -> list[Curve]:
                         points.append((n, s))
             if points:
                 way = e.label if len(study.evaluations) > 1 else ""
-                colour, marker = looks[method.label]
+                colour, marker = line_styles[method.label]
                 curves.append(Curve(method.label, way, colour, marker, DASHES[k % len(DASHES)], tuple(points)))
     return curves
 

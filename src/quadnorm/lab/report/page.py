@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from quadnorm._files import explained, write_atomic
-from quadnorm.lab.analysis.changes import KINDS, changes, changes_table
+from quadnorm.lab.analysis.changes import CHANGE_KINDS, changes, changes_table
 from quadnorm.lab.analysis.claims.judging import CONTRADICTIONS, FIELD, Judged, judge_all
 from quadnorm.lab.analysis.claims.readings import all_readings
 from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, VERDICTS
@@ -223,7 +223,7 @@ def _changes(library: Library, other: Library) -> dict[str, Any]:
     listed = changes(library, other)
     return {
         "roots": other.names or [str(r) for r in other.roots],
-        "counts": [(k, sum(c.kind == k for c in listed)) for k in KINDS],
+        "counts": [(k, sum(c.kind == k for c in listed)) for k in CHANGE_KINDS],
         "table": changes_table(listed),
     }
 

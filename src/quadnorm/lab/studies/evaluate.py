@@ -29,7 +29,7 @@ from quadnorm.training.loop import errors
 from quadnorm.training.losses import grid_weights
 
 PARTS = ("norms", "kernels", "all")
-JUMPS = (
+TWO_VALUED = (
     "darcy",
     "darcy-official",
     "darcy-neuralop",
@@ -151,7 +151,7 @@ def predictor(
     """A function from inputs to outputs that uses the model on the problem's grid of ``shape`` in the given way."""
     if way.route not in ROUTES:
         raise ValueError(unknown("route", way.route, ROUTES))
-    restrict = "nearest" if p.name in JUMPS and not getattr(p, "band", 0) else "cubic"
+    restrict = "nearest" if p.name in TWO_VALUED and not getattr(p, "band", 0) else "cubic"
     native = problem_of(config).shape(native_grid(config))
     inside = way.steps > 1 and way.route in AT_NATIVE
     used = Rollout(model, way.steps) if inside else model

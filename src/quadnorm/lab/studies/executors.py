@@ -36,19 +36,19 @@ def processes(workers: int) -> Executor:
     """Local processes, each with one task at a time. If one dies, the study stops (with Dask it would continue)."""
 
     def run(work: Work, tasks: Sequence[Task], done: Done) -> None:
-        left = {task.key: task for task in tasks}
+        unfinished = {task.key: task for task in tasks}
         try:
-            _pool(workers, work, left, done)
+            _pool(workers, work, unfinished, done)
         except BrokenProcessPool:
             raise OSError(
-                f"a worker process died (out of memory?); {len(left)} runs are unfinished and resume from their "
+                f"a worker process died (out of memory?); {len(unfinished)} runs are unfinished and resume from their "
                 "checkpoints when the study is run again, perhaps with fewer --workers; --dask replaces workers"
             ) from None
 
     return run
 
 
-def _pool(workers: int, work: Work, left: dict[str, Task], done: Done) -> None:
+def _pool(workers: int, work: Work, unfinished: dict[str, Task], done: Done) -> None:
     # Spawned, not forked: a fork of a process with torch threads may hang.
     context = multiprocessing.get_context("spawn")
     # A signal sets a flag here. An exception at any moment would meet the pool while it starts or ends its processes.
@@ -57,10 +57,10 @@ def _pool(workers: int, work: Work, left: dict[str, Task], done: Done) -> None:
             stop = context.Event()  # starts the tracker of resources, which unblocks SIGINT here
         with _children_deaf():
             pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare, initargs=(stop,))
-            futures = {pool.submit(_unless_stopped, work, task): task for task in left.values()}
+            futures = {pool.submit(_unless_stopped, work, task): task for task in unfinished.values()}
         with pool:
             try:
-                _collect(futures, left, done, asked_to_stop)
+                _collect(futures, unfinished, done, asked_to_stop)
             except BaseException:
                 # No further task is begun, not even those that workers have already fetched; running ones save and
                 # stop.
@@ -72,13 +72,15 @@ def _pool(workers: int, work: Work, left: dict[str, Task], done: Done) -> None:
                 raise
 
 
-def _collect(futures: dict[Any, Task], left: dict[str, Task], done: Done, asked_to_stop: Callable[[], bool]) -> None:
+def _collect(
+    futures: dict[Any, Task], unfinished: dict[str, Task], done: Done, asked_to_stop: Callable[[], bool]
+) -> None:
     waiting = set(futures)
     while waiting:
         finished, waiting = wait(waiting, timeout=_LOOK, return_when=FIRST_COMPLETED)
         for future in finished:
             done(futures[future], future.result())
-            left.pop(futures[future].key)
+            unfinished.pop(futures[future].key)
         if asked_to_stop():
             raise KeyboardInterrupt
 

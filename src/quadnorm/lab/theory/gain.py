@@ -62,8 +62,8 @@ def block_fractions(measure: str) -> tuple[float, float]:
     block: Any
     with torch.no_grad():
         for block in model.blocks:
-            flat = x.flatten(2)
-            y = block(flat, shape).reshape(x.shape)
+            tokens = x.flatten(2)
+            y = block(tokens, shape).reshape(x.shape)
             weights = block.spectral.measure.weights(shape)
             before, after, added = ((v.square().sum(1) * weights).sum((1, 2)).sqrt() for v in (x, y, y - x))
             alpha = float(F.softplus(block.gain))

@@ -247,9 +247,9 @@ def _on_grids(mode: str) -> list[float]:
             u = field(size)[0]
             w = trapezoid_by_hand(size)
             area = (w[:, None] * w).flatten()
-            flat = u.flatten(1).view(GROUPS[mode], -1, size * size)
-            mean = (flat * area).sum(-1).mean(1)
-            variance = ((flat - mean[:, None, None]) ** 2 * area).sum(-1).mean(1)
+            grouped = u.flatten(1).view(GROUPS[mode], -1, size * size)
+            mean = (grouped * area).sum(-1).mean(1)
+            variance = ((grouped - mean[:, None, None]) ** 2 * area).sum(-1).mean(1)
             mean, variance = (v.repeat_interleave(CHANNELS // GROUPS[mode])[:, None] for v in (mean, variance))
             here = carry(u[None], (n, n), "endpoint", "cubic")[0]
             triples.append((here.flatten(1), mean, variance))

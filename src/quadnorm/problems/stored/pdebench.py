@@ -13,7 +13,7 @@ import numpy as np
 from quadnorm.problems.base import Array
 from quadnorm.problems.files import FieldFile, read_pdebench
 from quadnorm.problems.stored.base import Store, StoredProblem
-from quadnorm.problems.stored.official import official_file
+from quadnorm.problems.stored.fetch import official_file
 
 FIELDS = ("nu", "tensor")
 

@@ -41,9 +41,9 @@ def transfer(library: Library) -> Any | None:
     with style():
         figure, axes = sheet(2.7, 1, len(variants), width=max(3.6, 2.3 * len(variants)))
         for axis, v in zip(axes[0], variants, strict=True):
-            looks = styles([m.label for m in v.methods])
+            line_styles = styles([m.label for m in v.methods])
             for m in v.methods:
-                colour, marker = looks[m.label]
+                colour, marker = line_styles[m.label]
                 for e, line in (("as-trained", "-"), (moved, "--")):
                     if curve := means(results, v, m.label, e):
                         label = m.label if e == "as-trained" else None
@@ -81,9 +81,9 @@ def slope(library: Library) -> Any | None:
     with style():
         figure, axes = sheet(3.0, 1, 1)
         axis = axes[0, 0]
-        looks = styles([m.label for m in v.methods])
+        line_styles = styles([m.label for m in v.methods])
         for m in v.methods:
-            colour, marker = looks[m.label]
+            colour, marker = line_styles[m.label]
             for e, line, face in ways:
                 if (m.label, e) not in measured:
                     continue
@@ -125,9 +125,9 @@ def scaling(library: Library) -> Any | None:
         figure, axes = sheet(2.8, 1, 2)
         figure.get_layout_engine().set(wspace=0.06)
         left, right = axes[0]
-        looks = styles([m.label for m in v.methods])
+        line_styles = styles([m.label for m in v.methods])
         for m in v.methods:
-            _scaling_line(left, means(results, v, m.label), native, m.label, looks[m.label])
+            _scaling_line(left, means(results, v, m.label), native, m.label, line_styles[m.label])
             theirs = {n: c.value for (label, n), c in full.printed().items() if label == m.label and c.value}
             if theirs:
                 x, y = _rises(theirs, native_grid(full))
@@ -206,15 +206,15 @@ def error_decomposition(library: Library) -> Any | None:
     rows = {label: row for label, row in rows.items() if native in row}
     with style():
         figure, axes = sheet(2.6, 1, 2, sharey=True)
-        looks = styles(list(rows))
+        line_styles = styles(list(rows))
         for axis, far in zip(axes[0], targets, strict=True):
             reference = rows.get("None", {}).get(far, float("nan")) - rows.get("None", {}).get(native, float("nan"))
             for k, (label, row) in enumerate(rows.items()):
                 if far not in row:
                     continue
                 rise = row[far] - row[native]
-                axis.bar(k, row[native], 0.62, color=looks[label][0], alpha=0.35)
-                axis.bar(k, rise, 0.62, bottom=row[native], color=looks[label][0])
+                axis.bar(k, row[native], 0.62, color=line_styles[label][0], alpha=0.35)
+                axis.bar(k, rise, 0.62, bottom=row[native], color=line_styles[label][0])
                 text = f"{rise:+.2f}" + (f"\n{rise / reference:.2f}×" if isfinite(reference) and reference else "")
                 axis.annotate(
                     text, (k, max(row[far], row[native])), (0, 3), textcoords="offset points", ha="center", fontsize=7
@@ -237,11 +237,11 @@ def tutorial(library: Library) -> Any | None:
     methods = [m for m in v.methods if results.of(v.name, m.label, far)]
     if not methods:
         return None
-    looks = styles([m.label for m in methods])
+    line_styles = styles([m.label for m in methods])
     with style():
         figure, axes = sheet(2.6, 1, len(methods), width=max(3.6, 2.3 * len(methods)))
         for k, (axis, m) in enumerate(zip(axes[0], methods, strict=True)):
-            colour, marker = looks[m.label]
+            colour, marker = line_styles[m.label]
             for row, way in enumerate(study.evaluations):
                 seeds = list(results.of(v.name, m.label, far, way.name).values())
                 if seeds:

@@ -123,7 +123,7 @@ __all__ = [
     "tost",
 ]
 
-KINDS = ("ci95", "std")
+SPREAD_KINDS = ("ci95", "std")
 
 
 @dataclass(frozen=True)
@@ -158,8 +158,8 @@ def summarize(runs: Runs, kind: str = "ci95") -> Summary:
     >>> print(summarize([3.0, 3.2, 3.4]), "|", summarize([3.0, 3.2, 3.4], "std"), "|", summarize([3.0]))
     3.20 ± 0.50 | 3.20 ± 0.16 | 3.00
     """
-    if kind not in KINDS:
-        raise ValueError(unknown("kind of spread", kind, KINDS))
+    if kind not in SPREAD_KINDS:
+        raise ValueError(unknown("kind of spread", kind, SPREAD_KINDS))
     x = values(runs)
     n = x.size
     if note := failed(x):

@@ -14,7 +14,7 @@ from quadnorm.lab.analysis.statistics.paired import Equivalence, common, holm, p
 from quadnorm.lab.analysis.statistics.summaries import Summary, baseline_ratio, summarize
 from quadnorm.lab.analysis.tables import improvements
 from quadnorm.lab.analysis.tables.improvements import (
-    ROWS,
+    COMPARISONS,
     budget_cell,
     contrast_of,
     effect_cell,
@@ -35,7 +35,7 @@ def model_scaling(library: Library, printed: PrintedTable) -> list[Panel]:
     (panel,) = printed.panels
     texts, error, gain = ("Model", "Params"), "LayerNorm error at 4× gap", "QuadNorm improvement"
     rows = []
-    for size, row in zip(ROWS["sizes"], named_rows(panel), strict=True):
+    for size, row in zip(COMPARISONS["sizes"], named_rows(panel), strict=True):
         c = compare_at(library, Contrast("model-scaling", size, 256))
         cells = list(text_cells(row, texts))
         ran = library.comparable("model-scaling")
@@ -93,7 +93,7 @@ def effect_sizes(library: Library, printed: PrintedTable) -> list[Panel]:
     """Cohen's d with its class, and Holm-corrected p-values over the whole table."""
     (panel,) = printed.panels
     methods = ("BlendQuadNorm", "QuadNorm")
-    settings = [contrast_of(text) for text in ROWS["effect_sizes"]]
+    settings = [contrast_of(text) for text in COMPARISONS["effect_sizes"]]
     compared = {
         (setting, method): compare_at(library, replace(setting, method=method))
         for setting in settings

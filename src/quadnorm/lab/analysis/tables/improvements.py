@@ -27,7 +27,7 @@ from quadnorm.lab.analysis.tables.table import (
 MEASURED_WITH = "measured with"
 GAIN, SUPPORT = "Improvement (%)", "Support"
 # The comparisons behind each row, in the printed order; see the file.
-ROWS: dict[str, Any] = read_table("analysis/tables/derived.toml")
+COMPARISONS: dict[str, Any] = read_table("analysis/tables/derived.toml")
 
 
 def contrast_of(row: str) -> Contrast:
@@ -109,7 +109,7 @@ def bootstrap_intervals(library: Library, printed: PrintedTable) -> list[Panel]:
     texts = ("Block", "Experiment", "Best norm")
     numbers = ("Mean error (%)", "Improvement", "95% CI")
     panels = []
-    for contrasts, panel in zip(ROWS["bootstrap"], printed.panels, strict=True):
+    for contrasts, panel in zip(COMPARISONS["bootstrap"], printed.panels, strict=True):
         rows = []
         for contrast, row in zip(map(contrast_of, contrasts), named_rows(panel), strict=True):
             c = compare_at(library, contrast)
@@ -129,7 +129,7 @@ def bootstrap_breadth(library: Library, printed: PrintedTable) -> list[Panel]:
     (panel,) = printed.panels
     texts = ("Architecture", "PDE", "Method", "Gap")
     rows = []
-    for contrast, row in zip(map(contrast_of, ROWS["bootstrap_breadth"]), named_rows(panel), strict=True):
+    for contrast, row in zip(map(contrast_of, COMPARISONS["bootstrap_breadth"]), named_rows(panel), strict=True):
         c = compare_at(library, contrast)
         if c is None:
             values = [missing_cell(contrast, row[head]) for head in (GAIN, "95% CI")]
@@ -143,7 +143,7 @@ def key_results(library: Library, printed: PrintedTable) -> list[Panel]:
     """The paper's main results. A row over several grids or sizes shows the range of gains and of their intervals."""
     texts = ("Setting", "PDE", "Arch", "Best")
     panels = []
-    for groups, panel in zip(ROWS["key_results"], printed.panels, strict=True):
+    for groups, panel in zip(COMPARISONS["key_results"], printed.panels, strict=True):
         rows = []
         for group, row in zip(groups, named_rows(panel), strict=True):
             contrasts = [contrast_of(text) for text in group]
@@ -203,7 +203,7 @@ def benchmark_summary(library: Library, printed: PrintedTable) -> list[Panel]:
     (panel,) = printed.panels
     texts = ("Protocol", "Arch", "Train → Test")
     rows = []
-    for contrast, row in zip(map(contrast_of, ROWS["benchmark_summary"]), named_rows(panel), strict=True):
+    for contrast, row in zip(map(contrast_of, COMPARISONS["benchmark_summary"]), named_rows(panel), strict=True):
         study, variant, grid = contrast.study, contrast.variant, contrast.grid
         cells = list(text_cells(row, texts))
         statistic = library.results(study).study.statistic
@@ -223,13 +223,13 @@ def benchmark_summary(library: Library, printed: PrintedTable) -> list[Panel]:
 def breadth_summary(library: Library, printed: PrintedTable) -> list[Panel]:
     """LayerNorm at 64² and 128², then the better norm at 128²."""
     heads = {64: "LayerNorm at native", 128: "LayerNorm at 2× gap"}
-    return _better_norm(library, printed, ROWS["breadth"], heads, "Best of QuadNorm/BlendQuadNorm at 2× gap")
+    return _better_norm(library, printed, COMPARISONS["breadth"], heads, "Best of QuadNorm/BlendQuadNorm at 2× gap")
 
 
 def extreme_gap_summary(library: Library, printed: PrintedTable) -> list[Panel]:
     """LayerNorm at 64², 128² and 256², then the better norm at 256²."""
     heads = {64: "LayerNorm at native", 128: "LayerNorm at 2× gap", 256: "LayerNorm at 4× gap"}
-    return _better_norm(library, printed, ROWS["extreme_gap"], heads, "Best at 4× gap")
+    return _better_norm(library, printed, COMPARISONS["extreme_gap"], heads, "Best at 4× gap")
 
 
 def _better_norm(

@@ -12,7 +12,7 @@ from quadnorm._text import one_line
 from quadnorm._ways import WAYS
 from quadnorm.adapt import CannotFollowError
 from quadnorm.adapt.transferred import Transferred
-from quadnorm.cli.levels import note
+from quadnorm.cli.terminal import note
 from quadnorm.lab.studies.evaluate import ESTIMATED, predictor
 from quadnorm.lab.studies.study import ANCHORED, EXTENDED, NATIVE, TRANSFERRED
 from quadnorm.problems import Problem

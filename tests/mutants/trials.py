@@ -11,6 +11,8 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 from tests import ROOT
@@ -22,7 +24,11 @@ _NEAREST = 4  # files of it, where no test is known to run the line
 _NOTHING_THERE = 5  # pytest's exit code where nothing was collected
 _ENDED = 99  # exit code that stands for a signal
 _CLOCK = 1200  # seconds after which a run that only waits is ended
-_OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow and not faults", "--no-header"]
+_OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "pytest_cov", "-m", "not slow and not faults", "--no-header"]
+_OPTIONS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of hypothesis, which is loaded before
+# What the tests import, other than the package itself: loaded once instead of in every fork.
+_LOADED = ["torch", "torch.distributed", "numpy", "scipy.stats", "scipy.sparse.linalg", "pytest", "pytest_cov.plugin"]
+_LOADED += ["hypothesis", "yaml", "numba", "pandas", "xarray", "zarr", "netCDF4", "h5py", "matplotlib.figure", "typer"]
 
 
 class Trials:
@@ -41,11 +47,14 @@ class Trials:
         shutil.rmtree(self.tree, ignore_errors=True)
         for name in ("src", "tests", "docs", "examples"):
             shutil.copytree(ROOT / name, self.tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-        for name in ("conftest.py", "pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"):
-            shutil.copy2(ROOT / name, self.tree / name)
+        for path in ROOT.iterdir():
+            if path.is_file() and path.name != ".git":
+                shutil.copy2(path, self.tree)
         os.environ |= {"PYTHONPATH": str(self.tree / "src"), "OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "1"}
-        for name in ("torch", "numpy", "scipy.stats", "scipy.sparse.linalg", "pytest", "yaml"):
-            __import__(name)
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        for name in _LOADED:
+            with suppress(ImportError):
+                import_module(name)
         assert "quadnorm" not in sys.modules
         here = {"", str(ROOT), str(ROOT / "src")}
         sys.path[:] = [str(self.tree), str(self.tree / "src"), *(part for part in sys.path if part not in here)]

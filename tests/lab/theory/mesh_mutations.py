@@ -30,8 +30,8 @@ class EqualLatLon:
 @pytest.fixture
 def equal_weights(monkeypatch):
     """Equal weights in place of every quadrature that the families use."""
-    monkeypatch.setattr(meshes.Grid, "from_coordinates", equal_grid)
-    monkeypatch.setattr(meshes, "voronoi_weights", equal_points)
-    monkeypatch.setattr(meshes, "lumped_weights", equal_points)
-    monkeypatch.setattr(meshes, "cell_weights", equal_cells)
-    monkeypatch.setattr(meshes, "LatLon", EqualLatLon)
+    monkeypatch.setattr(Grid, "from_coordinates", equal_grid)
+    monkeypatch.setattr(meshes.qn, "voronoi_weights", equal_points)
+    monkeypatch.setattr(meshes.qn, "lumped_weights", equal_points)
+    monkeypatch.setattr(meshes.qn, "cell_weights", equal_cells)
+    monkeypatch.setattr(meshes.qn, "LatLon", EqualLatLon)

@@ -39,6 +39,14 @@ def ramp(dim):
     return ExactField("ramp", lambda p: p @ k, mean, (k**2).sum() / 12 + mean**2)
 
 
+@pytest.mark.parametrize("name", ["even", "graded", "chebyshev", "boundary-refined"])
+def test_the_factor_of_one_axis_is_that_of_the_mesh(name):
+    """The claims of the report take the short way, without a mesh and without torch."""
+    ((points, weights, _),) = FAMILIES[name].meshes(20)
+    whole = bias(points, weights, FAMILIES[name].field).factor("mean")
+    assert meshes.mean_factor(name, 20) == pytest.approx(whole, rel=1e-9)
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_samples_lie_in_the_domain_and_weights_fill_it(name):
     meshes = FAMILIES[name].meshes(FAMILIES[name].sizes[0])
@@ -87,7 +95,7 @@ def test_ends_that_count_twice_fail_the_order(monkeypatch):
 
         return Doubled()
 
-    monkeypatch.setattr(meshes.Grid, "from_coordinates", doubled)
+    monkeypatch.setattr(meshes.qn.Grid, "from_coordinates", doubled)
     exponential = replace(family("graded"), field=box_field("exponential", 2))
     assert not exponential.series(exponential.sweep())[0].checks()[0].holds
 

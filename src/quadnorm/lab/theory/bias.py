@@ -16,12 +16,10 @@ from math import e, inf, isfinite, nan, pi, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from quadnorm._suggest import unknown
 from quadnorm.lab.theory.statement import Range, Series
-from quadnorm.norms import quad_norm
 
 Array = NDArray[np.float64]
 EPS = 1e-5  # the layers' default
@@ -157,6 +155,10 @@ def _field(field: Any, exact: tuple[float, float] | None, x: Array) -> tuple[Arr
 
 
 def _errors(u: Array, p: Array, field: ExactField, eps: float) -> MomentErrors:
+    import torch  # here, because a claim of the report needs fields and nodes, and nothing of torch
+
+    from quadnorm.norms import quad_norm
+
     m = float(p @ u)
     v = float(p @ (u - m) ** 2)
     spread = sqrt(field.variance) or 1.0

@@ -8,20 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from quadnorm._suggest import unknown
-from quadnorm.lab.theory.bias import QUANTITIES, Array, ExactField, Mesh, Sweep, bias, box_field, sphere_field, sweep
-from quadnorm.lab.theory.meshes import (
-    STRENGTH,
-    centroids,
-    chebyshev,
-    cloud,
-    corner,
-    graded,
-    latlon,
-    perturbed,
-    refined,
-    tensor,
-    vertices,
-)
+from quadnorm.lab.theory.bias import QUANTITIES, ExactField, Mesh, Sweep, bias, box_field, sphere_field, sweep
+from quadnorm.lab.theory.meshes import NODES, STRENGTH, centroids, cloud, corner, latlon, tensor, vertices
 from quadnorm.lab.theory.statement import Check, Evidence, Range, Series
 
 
@@ -85,14 +73,13 @@ def evidence(families: Sequence[Family], notes: tuple[str, ...] = ()) -> Evidenc
 
 
 _TENSOR_SIZES = (17, 33, 65, 129, 257)
-Nodes = Callable[[int, np.random.Generator], Array]
 
 
-def _tensor_family(name: str, about: str, nodes: Nodes, counting: tuple[float, float], draws: int = 1) -> Family:
+def _tensor_family(name: str, about: str, counting: tuple[float, float], draws: int = 1) -> Family:
     return Family(
         name,
         about,
-        lambda n, rng: tensor(nodes(n, rng), nodes(n, rng)),
+        lambda n, rng: tensor(NODES[name](n, rng), NODES[name](n, rng)),
         box_field("sines", 2),
         _TENSOR_SIZES,
         counting,
@@ -102,11 +89,11 @@ def _tensor_family(name: str, about: str, nodes: Nodes, counting: tuple[float, f
 
 STAYS = (-0.1, 0.2)  # the bias with equal weights tends to a constant
 TENSOR = (
-    _tensor_family("even", "j/(n−1), ends included", lambda n, rng: np.linspace(0, 1, n), (0.85, 1.15)),
-    _tensor_family("perturbed", "even, moved at random by up to 0.35 h", perturbed, (0.85, 1.15), 8),
-    _tensor_family("graded", "(j/(n−1))²", lambda n, rng: graded(n), STAYS),
-    _tensor_family("chebyshev", "½(1 − cos πj/(n−1))", lambda n, rng: chebyshev(n), STAYS),
-    _tensor_family("boundary-refined", f"tanh, strength {STRENGTH:g}", lambda n, rng: refined(n), STAYS),
+    _tensor_family("even", "j/(n−1), ends included", (0.85, 1.15)),
+    _tensor_family("perturbed", "even, moved at random by up to 0.35 h", (0.85, 1.15), 8),
+    _tensor_family("graded", "(j/(n−1))²", STAYS),
+    _tensor_family("chebyshev", "½(1 − cos πj/(n−1))", STAYS),
+    _tensor_family("boundary-refined", f"tanh, strength {STRENGTH:g}", STAYS),
 )
 
 

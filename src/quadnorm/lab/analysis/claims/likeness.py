@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from math import atanh, isfinite, sqrt, tanh
 from statistics import NormalDist, correlation
 from typing import Any
@@ -194,23 +194,12 @@ def learned_alpha(s: Setting, method: str, stated: Sequence[float]) -> Finding:
     return in_band(s, partial(mean_estimate, means), low, high, shown, text)
 
 
-@cache
-def bias_factor_of(family: str, n: int) -> float:
-    """Bias of the mean with equal weights over the bias with control volumes, on the family's n × n mesh."""
-    import numpy as np
-
-    from quadnorm.lab.theory.bias import bias
-    from quadnorm.lab.theory.families import FAMILIES
-
-    f = FAMILIES[family]
-    points, weights, _ = f.make(n, np.random.default_rng(0))
-    return bias(points, weights, f.field).factor("mean")
-
-
 @rule("bias against the exact mean; no chance in it")
 def bias_factor(family: str, stated: float, n: int = 64) -> Finding:
     """Control volumes divide the bias of the mean by more than ``stated`` on the n × n mesh of a family."""
-    factor = bias_factor_of(family, n)
+    from quadnorm.lab.theory.meshes import mean_factor
+
+    factor = mean_factor(family, n)
     verdict = REPRODUCED if factor >= stated else PARTLY if factor >= stated / 10 else CONTRADICTED
     text = f"bias divided by more than {stated:g} on {family} meshes (in the text)"
     return Finding(verdict, f"divided by {factor:.0f} at {n}²", text, f"sin πx · sin πy, {n}² nodes")

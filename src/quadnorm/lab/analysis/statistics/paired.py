@@ -206,24 +206,11 @@ def bootstrap_improvement(
     if n == 1:
         return Improvement(value, nan, nan, n, ONE_SEED)
 
-    def ratio(x: Values, y: Values, axis: int) -> Values:
-        shrunk: Values = 1 - x.mean(axis=axis) / y.mean(axis=axis)
-        return shrunk
-
-    scipy_special()  # an ImportError that says what to install
-    from scipy.stats import bootstrap
-
-    interval = bootstrap(
-        (a, b),
-        ratio,
-        paired=True,
-        vectorized=True,
-        n_resamples=resamples,
-        confidence_level=level,
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    ).confidence_interval
-    return Improvement(value, float(interval.low), float(interval.high), n)
+    # Not scipy.stats.bootstrap, which gives the same numbers: loading it takes as long as reading all records.
+    drawn = np.random.default_rng(seed).integers(0, n, (resamples, n))
+    ratios = 1 - a[drawn].mean(axis=1) / b[drawn].mean(axis=1)
+    low, high = np.percentile(ratios, [50 * (1 - level), 50 * (1 + level)])
+    return Improvement(value, float(low), float(high), n)
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ def test_show_says_it_in_ten_lines_and_draws_it(tmp_path, capsys, kind):
     from quadnorm.cli.app import run
     from quadnorm.problems.stored.describe import describe
 
-    path = write(KINDS[kind](), tmp_path, "netcdf4")
+    path = write(KINDS[kind](), tmp_path, "zarr" if kind == "columns" else "netcdf4")
     assert run(["data", "show", str(path), "-n", "1", "-o", str(tmp_path / "a.png")]) == 0
     assert "fields" not in capsys.readouterr().err
     assert (tmp_path / "a.png").stat().st_size > 5000

@@ -53,6 +53,7 @@ def coordinates_in(
 
     ``vectors``: 1-D arrays are stored as (1, n) or (n, 1), as MATLAB does.
 
+    >>> from quadnorm.problems.files.axes import item
     >>> grid = item(np.stack(np.meshgrid([0.0, 1.0], [0.0, 0.5, 1.0], indexing="ij"), -1))
     >>> coordinates_in(Path("a.npz"), {"grid": grid}, ReadOptions()).values
     {'x': array([0., 1.]), 'y': array([0. , 0.5, 1. ])}

@@ -61,7 +61,8 @@ def results_page(library: Library) -> str:
     judged = judge_all(library)
     parts = [
         "# Results",
-        " ".join(sentences(judged, library)),
+        "\n".join(f"- {sentence}" for sentence in sentences(judged, library)),
+        readme_table(library),
         GUIDE,
         f"Generated from records by `{COMMAND}`; edits are lost. "
         f"{n.runs} trained models, {n.hours:.0f} hours of one core, in {n.studies} of {n.of} studies"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quadnorm._files import write_atomic
 from quadnorm._suggest import unknown
@@ -18,6 +18,9 @@ from quadnorm.lab.analysis.tables.derived import derived_table, table_names
 from quadnorm.lab.analysis.tables.study_table import table_of
 from quadnorm.lab.analysis.tables.table import Table
 from quadnorm.lab.studies import study_names
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -30,18 +33,19 @@ class Drawing:
     name: str
     title: str
     caption: str
-    draw: Callable[[Library], Any | None]
+    draw: Callable[[Library], Figure | None]
     needs: tuple[str, ...] = ()
     label: str = ""  # the paper's, if it is one of its figures
     stored: bool = False
 
 
-def _drawn_by(place: str) -> Callable[[Library], Any | None]:
+def _drawn_by(place: str) -> Callable[[Library], Figure | None]:
     """The function "module:name" of the figures, imported when it draws: the theory's load torch, pages do not."""
     module, _, name = place.partition(":")
 
-    def draw_it(library: Library) -> Any | None:
-        return getattr(import_module(f"quadnorm.lab.analysis.figures.{module}"), name)(library)
+    def draw_it(library: Library) -> Figure | None:
+        figure: Figure | None = getattr(import_module(f"quadnorm.lab.analysis.figures.{module}"), name)(library)
+        return figure
 
     return draw_it
 
@@ -67,12 +71,12 @@ def drawing(name: str) -> Drawing:
     raise ValueError(unknown("figure", name, figure_names()))
 
 
-def draw(name: str, library: Library) -> Any | None:
+def draw(name: str, library: Library) -> Figure | None:
     """A matplotlib figure, or None if the records it needs are missing."""
     return drawing(name).draw(library)
 
 
-def attempt(name: str, library: Library) -> tuple[Any | None, str]:
+def attempt(name: str, library: Library) -> tuple[Figure | None, str]:
     """The figure and an empty text, or None and the reason: missing records, or files that cannot be read.
 
     For a given library each figure is drawn only once.
@@ -80,11 +84,11 @@ def attempt(name: str, library: Library) -> tuple[Any | None, str]:
     key = ("figure", name)
     if key not in library.memo:
         library.memo[key] = _attempt(drawing(name), library)
-    outcome: tuple[Any | None, str] = library.memo[key]
+    outcome: tuple[Figure | None, str] = library.memo[key]
     return outcome
 
 
-def _attempt(d: Drawing, library: Library) -> tuple[Any | None, str]:
+def _attempt(d: Drawing, library: Library) -> tuple[Figure | None, str]:
     try:
         figure = d.draw(library)
     except (ValueError, OSError, RuntimeError, LookupError, TypeError, ArithmeticError) as error:

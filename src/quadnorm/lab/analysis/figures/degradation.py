@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from math import exp, isfinite, log, log2, nan
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from quadnorm.lab.analysis.figures.style import FAINT, sheet, style
 from quadnorm.lab.analysis.results import Library, Results
 from quadnorm.lab.studies.records import evaluation_file
 from quadnorm.lab.studies.study import Variant
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Row = tuple[str, str, int]  # operator, problem, steps of a rollout
 DARK = "#111111"  # the ink inside coloured cells, on light and dark pages
@@ -61,7 +65,7 @@ def _problem(v: Variant) -> str:
     return ", ".join(filter(None, (v.problem, placement, band and f"{band} periods")))
 
 
-def degradation(library: Library) -> Any | None:
+def degradation(library: Library) -> Figure | None:
     """A cell for each model, problem, way and distance: the geometric mean of its factors."""
     found = {row: cells for row, cells in factors(library).items() if any(d for _, d in cells)}
     if not found:
@@ -97,7 +101,7 @@ def _mean(values: list[float] | None, counts: object) -> float:
     return exp(sum(map(log, values)) / len(values)) if values and counts else nan
 
 
-def octaves(library: Library) -> Any | None:
+def octaves(library: Library) -> Figure | None:
     """Energy by octave at the finest grid of the truth and of errors: as trained, transferred, of several grids."""
     pairs = [
         (single, several)
@@ -123,7 +127,7 @@ def octaves(library: Library) -> Any | None:
         return figure
 
 
-def _spectra(axis: Any, single: Results, several: Results | None, v: Variant) -> None:
+def _spectra(axis: Axes, single: Results, several: Results | None, v: Variant) -> None:
     curves = [("truth", single, v.name, AS_TRAINED, "truth"), ("as trained", single, v.name, AS_TRAINED, "error")]
     curves.append(("transferred", single, v.name, TRANSFERRED, "error"))
     if several is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,10 @@ from quadnorm.lab.analysis.figures.style import INK, sheet, style
 from quadnorm.lab.analysis.results import Library, RecordedRun, Results
 from quadnorm.lab.analysis.tables.table import grid_name
 from quadnorm.lab.studies.pictures import Array, FieldSample, load_audit, load_sample
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SHOWN_WAYS = ("as-trained", "transferred", "anchor-all", "anchored", "extended", "native")
 
@@ -27,7 +31,7 @@ def run_with_pictures(results: Results, variant: str, method: str) -> RecordedRu
     return None
 
 
-def prediction(library: Library) -> Any | None:
+def prediction(library: Library) -> Figure | None:
     """Input, target, and the error of LayerNorm and QuadNorm in each way of using them, at the finest grid."""
     results = source(library, "demo", "anchored-crossres", "transfer-baselines", "extreme-crossres")
     if results is None:
@@ -43,7 +47,7 @@ def prediction(library: Library) -> Any | None:
     return None if sample is None else _row_of_errors(sample)
 
 
-def _row_of_errors(sample: FieldSample) -> Any:
+def _row_of_errors(sample: FieldSample) -> Figure:
     with style():
         count = 2 + len(sample.predictions)
         columns = 3
@@ -61,7 +65,13 @@ def _row_of_errors(sample: FieldSample) -> Any:
 
 
 def _image(
-    figure: Any, axis: Any, values: Array, title: str, colours: str, top: float | None = None, low: float | None = None
+    figure: Figure,
+    axis: Axes,
+    values: Array,
+    title: str,
+    colours: str,
+    top: float | None = None,
+    low: float | None = None,
 ) -> None:
     low = 0.0 if low is None and top is not None else low
     image = axis.imshow(
@@ -88,7 +98,7 @@ def _compared(library: Library, study: str, grid: int) -> FieldSample | None:
     return sample if sample is not None and len(sample.predictions) == 2 else None
 
 
-def varcoeff(library: Library) -> Any | None:
+def varcoeff(library: Library) -> Figure | None:
     """Rows: operators. Coefficient, truth, predictions and absolute errors at the training grid."""
     samples = {
         name: sample
@@ -105,7 +115,7 @@ def varcoeff(library: Library) -> Any | None:
         return figure
 
 
-def _six(figure: Any, row: Any, sample: FieldSample, rows: slice, columns: slice) -> None:
+def _six(figure: Figure, row: Any, sample: FieldSample, rows: slice, columns: slice) -> None:
     """Input, truth, two predictions on the truth's scale, two absolute errors on one scale."""
     errors = {name: np.abs(g - sample.target) for name, g in sample.predictions.items()}
     top = max(float(e[rows, columns].max()) for e in errors.values())
@@ -137,7 +147,7 @@ def boundary_window(error: Array, share: float = 0.25) -> tuple[slice, slice]:
     return slice(i, i + a), slice(j, j + b)
 
 
-def elasticity(library: Library) -> Any | None:
+def elasticity(library: Library) -> Figure | None:
     """Whole fields at four times the training grid, and the boundary window with LayerNorm's largest error."""
     sample = _compared(library, "galerkin-elasticity-4x", 256)
     if sample is None:
@@ -157,7 +167,7 @@ def elasticity(library: Library) -> Any | None:
         return figure
 
 
-def audit_drift(library: Library) -> Any | None:
+def audit_drift(library: Library) -> Figure | None:
     """Per-module drift of a trained LayerNorm model between its training grid and finer ones."""
     results = source(library, "demo", "anchored-crossres", "extreme-crossres")
     if results is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quadnorm.lab.analysis.comparisons import here, runs_at
 from quadnorm.lab.analysis.figures.style import FAINT, INK, sheet, style, styles
@@ -16,6 +16,10 @@ from quadnorm.lab.analysis.statistics.summaries import degradation_ratio, fit_po
 from quadnorm.lab.analysis.tables.study_table import native_grid
 from quadnorm.lab.analysis.tables.table import grid_name
 from quadnorm.lab.studies.study import Variant
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PRINTED = {"marker": "o", "mfc": "none", "color": FAINT, "ls": ":", "lw": 0.9, "ms": 4, "zorder": 1}
 
@@ -31,7 +35,7 @@ def source(library: Library, *names: str) -> Results | None:
     return next((results for name in names if (results := library.comparable(name)) is not None), None)
 
 
-def transfer(library: Library) -> Any | None:
+def transfer(library: Library) -> Figure | None:
     """Error against test grid: as trained (solid) and transferred or anchored (dashed), one panel per operator."""
     results = source(library, "anchored-crossres", "transfer-baselines", "demo")
     if results is None:
@@ -58,14 +62,14 @@ def transfer(library: Library) -> Any | None:
         return figure
 
 
-def _grid_axis(axis: Any, grids: tuple[int, ...]) -> None:
+def _grid_axis(axis: Axes, grids: tuple[int, ...]) -> None:
     axis.set_xscale("log", base=2)
     axis.set_xticks(list(grids), [grid_name(n) for n in grids])
     axis.minorticks_off()
     axis.set_xlabel("test grid")
 
 
-def slope(library: Library) -> Any | None:
+def slope(library: Library) -> Figure | None:
     """√(eₙ² − e₀²) against the change of spacing: straight lines through 0, one slope per method."""
     results = source(library, "anchored-crossres", "demo", "extreme-crossres")
     if results is None:
@@ -111,7 +115,7 @@ def _whole(value: float) -> str:
     return f"{round(value)}".replace("-", "−")
 
 
-def scaling(library: Library) -> Any | None:
+def scaling(library: Library) -> Figure | None:
     """Degradation against the resolution ratio, and LayerNorm's over QuadNorm's degradation against depth."""
     results = source(library, "extreme-crossres")
     if results is None:
@@ -123,7 +127,8 @@ def scaling(library: Library) -> Any | None:
         return None
     with style():
         figure, axes = sheet(2.8, 1, 2)
-        figure.get_layout_engine().set(wspace=0.06)
+        engine: Any = figure.get_layout_engine()
+        engine.set(wspace=0.06)
         left, right = axes[0]
         line_styles = styles([m.label for m in v.methods])
         for m in v.methods:
@@ -142,7 +147,7 @@ def scaling(library: Library) -> Any | None:
         return figure
 
 
-def _plain_ticks(axis: Any) -> None:
+def _plain_ticks(axis: Axes) -> None:
     """1, 2, 5 and their decimal multiples on a logarithmic axis that may span less than a decade."""
     from matplotlib.ticker import FuncFormatter, LogLocator
 
@@ -156,14 +161,14 @@ def _rises(errors: Mapping[int, float], native: int) -> tuple[list[float], list[
     return [n / native for n in up], list(up.values())
 
 
-def _scaling_line(axis: Any, errors: Mapping[int, float], native: int, label: str, look: tuple[str, str]) -> None:
+def _scaling_line(axis: Axes, errors: Mapping[int, float], native: int, label: str, look: tuple[str, str]) -> None:
     x, y = _rises(errors, native)
     if len(x) < 2:
         return
     axis.plot(x, y, color=look[0], marker=look[1], label=f"{label}: {fit_power(x, y).exponent:.2f}")
 
 
-def _depth(library: Library, axis: Any) -> None:
+def _depth(library: Library, axis: Axes) -> None:
     places = (
         ("4 layers\n32² → 256²", "extreme-crossres", "fno", 32, 256),
         ("8 layers\n64² → 256²", "deep-crossres", "main", 64, 256),
@@ -194,7 +199,7 @@ def _depth(library: Library, axis: Any) -> None:
     axis.margins(y=0.1)
 
 
-def error_decomposition(library: Library) -> Any | None:
+def error_decomposition(library: Library) -> Figure | None:
     """Native error (light) and degradation (dark) by method, with the ratio to no norm."""
     results = source(library, "error-decomp")
     if results is None:
@@ -226,7 +231,7 @@ def error_decomposition(library: Library) -> Any | None:
         return figure
 
 
-def tutorial(library: Library) -> Any | None:
+def tutorial(library: Library) -> Figure | None:
     """One panel per norm; a mark per way with the range of its seeds, the error at the training grid as a line."""
     results = library.comparable("neuralop-tutorial")
     if results is None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from itertools import groupby
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quadnorm.lab.analysis.figures.style import FAINT, QUADRATURE, UNIFORM, sheet, style
 from quadnorm.lab.theory import Check, Evidence, Series, Statement
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLOURS = ("#009E73", "#D55E00", "#0072B2", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
 MEASURES = {"counting": "#D55E00", "trapezoid": "#009E73", "anchored": "#CC79A7"}
@@ -27,14 +31,15 @@ DRAWINGS: dict[str, str] = {
 }
 
 
-def draw(statement: Statement, evidence: Evidence) -> Any:
+def draw(statement: Statement, evidence: Evidence) -> Figure:
     """The statement's special figure if it has one, else log-log panels, one for each group of series.
 
     Series form a group if their names agree up to the first comma ("2-D, trapezoid" and "2-D, counting").
     """
     if statement.name in DRAWINGS:
         module, function = DRAWINGS[statement.name].split(":")
-        return getattr(import_module(module), function)(evidence)
+        special: Figure = getattr(import_module(module), function)(evidence)
+        return special
     groups = [(head, list(members)) for head, members in groupby(evidence.series, lambda s: s.name.partition(",")[0])]
     if not groups:
         return _verdicts(statement, evidence)
@@ -49,7 +54,7 @@ def draw(statement: Statement, evidence: Evidence) -> Any:
         return figure
 
 
-def _panel(axis: Any, head: str, members: list[Series]) -> None:
+def _panel(axis: Axes, head: str, members: list[Series]) -> None:
     taken = [_colour(series.name) for series in members]
     spare = iter([c for c in COLOURS if c not in taken] + list(COLOURS))
     for k, series in enumerate(members):
@@ -83,7 +88,7 @@ def _fraction(x: float) -> str:
     return f"1/{1 / x:.0f}" if x < 0.6 else f"{x:g}"
 
 
-def _verdicts(statement: Statement, evidence: Evidence) -> Any:
+def _verdicts(statement: Statement, evidence: Evidence) -> Figure:
     """The figure of a statement without series, such as an identity: measured numbers and expected ranges."""
     with style():
         figure, axes = sheet(0.6 + 0.24 * len(evidence.checks))
@@ -105,7 +110,7 @@ def _expected(check: Check) -> str:
     return f"expected at least {check.low:g}" if check.high == inf else f"expected {check.low:g} to {check.high:g}"
 
 
-def transfer(evidence: Evidence) -> Any:
+def transfer(evidence: Evidence) -> Figure:
     """Left: e_L and its bound for both norms. Right: the terms of each block; only the norm's own term differs."""
     from quadnorm.lab.theory.network import NATIVE  # imported here because it loads torch; the page does not
 
@@ -140,7 +145,7 @@ NAMES = {"counting": "equal weights", "quadrature": "volumes"}
 QUANTITIES = {"mean": "o", "variance": "^", "output": "s"}
 
 
-def family_orders(evidence: Evidence) -> Any:
+def family_orders(evidence: Evidence) -> Figure:
     """Panels for series named "family, quantity, weighting"; colour shows the weighting, the mark the quantity."""
     families = list(dict.fromkeys(s.name.split(", ")[0] for s in evidence.series))
     columns = min(3, len(families))
@@ -161,7 +166,7 @@ def family_orders(evidence: Evidence) -> Any:
         return figure
 
 
-def _family_panel(axis: Any, members: list[Series]) -> None:
+def _family_panel(axis: Axes, members: list[Series]) -> None:
     for series in members:
         quantity, weighting = series.name.split(", ")[1:]
         axis.loglog(

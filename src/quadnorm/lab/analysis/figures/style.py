@@ -11,9 +11,12 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quadnorm._files import write_atomic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # One colour and one marker for each method, the same in every figure. The colours are Okabe and Ito's, which
 # colour-blind people can distinguish; markers distinguish the methods in grey print too.
@@ -93,7 +96,7 @@ def style() -> Iterator[None]:
         yield
 
 
-def sheet(height: float, rows: int = 1, columns: int = 1, width: float = WIDTH, **kwargs: Any) -> tuple[Any, Any]:
+def sheet(height: float, rows: int = 1, columns: int = 1, width: float = WIDTH, **kwargs: Any) -> tuple[Figure, Any]:
     """A figure without a window, and its axes as an array (rows, columns)."""
     from matplotlib.figure import Figure
 
@@ -101,7 +104,7 @@ def sheet(height: float, rows: int = 1, columns: int = 1, width: float = WIDTH, 
     return figure, figure.subplots(rows, columns, squeeze=False, **kwargs)
 
 
-def save(figure: Any, stem: Path) -> tuple[Path, Path]:
+def save(figure: Figure, stem: Path) -> tuple[Path, Path]:
     """``stem.svg`` and ``stem.png``."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -121,7 +124,7 @@ def save(figure: Any, stem: Path) -> tuple[Path, Path]:
     return files
 
 
-def _print_svg(figure: Any, out: Any) -> None:
+def _print_svg(figure: Figure, out: Any) -> None:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     dpi = figure.dpi
@@ -132,7 +135,7 @@ def _print_svg(figure: Any, out: Any) -> None:
     figure.set_layout_engine("none")
 
 
-def inline_svg(figure: Any, name: str) -> str:
+def inline_svg(figure: Figure, name: str) -> str:
     """SVG text for an HTML page: no prolog, transparent, in the page's text colour, with unique ids."""
     out = io.StringIO()
     patches = [figure.patch, *(axis.patch for axis in figure.axes)]

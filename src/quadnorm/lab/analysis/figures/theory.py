@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import cos, pi
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from quadnorm.lab.theory.families import FAMILIES
 from quadnorm.lab.theory.meshes import refined, tensor
 from quadnorm.lab.theory.refinement import SHOWN, STRIP, Mechanism, at, mechanism
 from quadnorm.measures import Anchored, Blend, Grid
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["bias_convergence", "nonuniform_bias", "nonuniform_mechanism", "schematic"]
 
@@ -24,7 +28,7 @@ TRACED = {"boundary-refined": BLENDED, "chebyshev": ANCHORED, "even": FAINT}
 CLAIMS = {"boundary-refined": 1500, "chebyshev": 200}  # the paper's factors, "more than"
 
 
-def schematic(_: object = None) -> Any:
+def schematic(_: object = None) -> Figure:
     """The weights that each norm gives to the samples, and how their boundary mass changes with the grid."""
     with style():
         figure, axes = sheet(4.3, 2, 3)
@@ -51,7 +55,7 @@ def schematic(_: object = None) -> Any:
         return figure
 
 
-def _boundary_mass(figure: Any, row: Any) -> None:
+def _boundary_mass(figure: Figure, row: Any) -> None:
     grid = row[0].get_gridspec()
     for axis in row:
         axis.remove()
@@ -80,7 +84,7 @@ def _boundary_mass(figure: Any, row: Any) -> None:
     axis.set_title("mass on the boundary of one axis: what moves with the grid", fontweight="normal")
 
 
-def bias_convergence(_: object = None) -> Any:
+def bias_convergence(_: object = None) -> Figure:
     """Bias of the mean against the strength of refinement, the factor by type of mesh, and how it grows with n."""
     with style():
         figure, axes = sheet(2.9, 1, 3)
@@ -106,7 +110,7 @@ def bias_convergence(_: object = None) -> Any:
         return figure
 
 
-def _factor_by_family(axis: Any) -> None:
+def _factor_by_family(axis: Axes) -> None:
     """Bars: bias with equal weights over bias with volumes, one mesh of about 4000 samples from each family."""
     factors = {name: biases(name).factor("mean") for name in FAMILIES}
     for k, (name, factor) in enumerate(factors.items()):
@@ -122,7 +126,7 @@ def _factor_by_family(axis: Any) -> None:
     axis.set_title("factor by mesh type")
 
 
-def _factors(axis: Any, sweep: Sweep, name: str, colour: str) -> None:
+def _factors(axis: Axes, sweep: Sweep, name: str, colour: str) -> None:
     """The factor against n; dotted: the paper's factor, for which the paper gives no n."""
     n = [1 + round(1 / h) for h in sweep.h]
     axis.loglog(n, sweep.factors("mean"), color=colour, marker="o", ms=3, label=name)
@@ -141,7 +145,7 @@ def biases(name: str) -> Bias:
     return bias(points, weights, family.field)
 
 
-def nonuniform_bias(_: object = None) -> Any:
+def nonuniform_bias(_: object = None) -> Figure:
     """Bias of mean and output on every family, with equal weights and with volumes, and the factor between them."""
     with style():
         figure, axes = sheet(3.3, 1, 2, sharey=True)
@@ -169,7 +173,7 @@ DARK = "#111111"  # text on an image: the usual ink colour turns light on a dark
 _UNIT = 1e-4  # of weights and contributions: 1/N is 2.44 of it on 64² nodes
 
 
-def nonuniform_mechanism(_: object = None) -> Any:
+def nonuniform_mechanism(_: object = None) -> Figure:
     """Control volumes, field and mismatch of the weights; contributions of each node; the means that they add up to."""
     from matplotlib.figure import Figure
 
@@ -212,7 +216,13 @@ def _around(values: Array) -> tuple[float, float]:
 
 
 def _panel(
-    figure: Any, axis: Any, shares_of: Mechanism, title: str, values: Array, colours: str, limits: tuple[float, float]
+    figure: Figure,
+    axis: Axes,
+    shares_of: Mechanism,
+    title: str,
+    values: Array,
+    colours: str,
+    limits: tuple[float, float],
 ) -> None:
     image = axis.pcolormesh(
         shares_of.edges, shares_of.edges, values.T, cmap=colours, vmin=limits[0], vmax=limits[1], rasterized=True
@@ -227,7 +237,7 @@ def _panel(
     axis.set_title(title, fontweight="normal", fontsize=8)
 
 
-def _sums(axis: Any, strip: str, rest: str, outside: str, inside: str) -> None:
+def _sums(axis: Axes, strip: str, rest: str, outside: str, inside: str) -> None:
     """Write the sums over the boundary strip and over the rest; two colours, for dark and light background."""
     from matplotlib.patches import Rectangle
 
@@ -237,7 +247,7 @@ def _sums(axis: Any, strip: str, rest: str, outside: str, inside: str) -> None:
     axis.text(0.5, 0.5, rest, color=inside, ha="center", va="center", fontsize=8)
 
 
-def _totals(figure: Any, shares_of: Mechanism) -> None:
+def _totals(figure: Figure, shares_of: Mechanism) -> None:
     """Shares of nodes and area in the strip, and the means whose contributions panels d and e show."""
     shares, means = figure.subplots(1, 2, width_ratios=(1, 1.6))
     strip = shares_of.strip()

@@ -1,7 +1,9 @@
 """``quadnorm`` and ``python -m quadnorm``."""
 
 import os
+import signal
 import sys
+from types import FrameType
 
 from quadnorm._memory import keep_memory
 
@@ -19,9 +21,13 @@ def wait_briefly() -> None:
 
 
 def main() -> int:
-    """Run the command line; the exit code is 2 for anything the user can put right."""
+    """Run the command line and nothing after it; the exit code is 2 for anything the user can put right."""
     from quadnorm._extras import missing_module
 
+    # Python's own answer to Ctrl-C is a traceback, also while modules are loaded and after the last line was printed.
+    heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where a shell's & has it ignored
+    if heard:
+        signal.signal(signal.SIGINT, _end)
     wait_briefly()
     keep_memory()
     try:
@@ -32,7 +38,21 @@ def main() -> int:
             raise
         print(f"quadnorm: {advice}", file=sys.stderr)
         return 2
-    return run(sys.argv[1:])
+    try:
+        if heard:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        return run(sys.argv[1:])
+    except KeyboardInterrupt:  # right before the command or right after it
+        return 130
+    finally:
+        if heard:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """End while nothing has begun that would have to be put in order."""
+    os.write(2, b"quadnorm: interrupted\n")
+    os._exit(130)
 
 
 if __name__ == "__main__":

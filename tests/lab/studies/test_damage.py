@@ -2,10 +2,12 @@
 
 import os
 import shutil
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
+from quadnorm.lab.studies.evaluate import errors_of
 from quadnorm.lab.studies.records import complete, evaluation_file, folder_of, load, read_json, tasks_of, write_record
 from quadnorm.lab.studies.runner import run_study, start_again
 from quadnorm.training.files.folder import claimed
@@ -119,6 +121,42 @@ def test_starting_again_refuses_a_run_that_another_process_trains(copy):
     assert sorted(p for p in copy.rglob("*") if p.is_file()) == before
     start_again(s, copy)
     assert not [p for p in copy.rglob("*") if p.is_file()]
+
+
+def test_starting_again_refuses_a_run_that_another_process_evaluates(copy, whole, monkeypatch):
+    """Training has ended, and its lock once had too: weights and evaluations went while they were being written."""
+    s = tiny_study(seeds=(0,))
+    task = next(iter(tasks_of(s).values()))
+    shutil.rmtree(folder_of(copy, task) / "evaluations")
+    seen = []
+
+    def meddled(*args):
+        if not seen:
+            with pytest.raises(OSError, match="another process is training in") as refused:
+                start_again(s, copy)
+            seen.append(refused)
+        return errors_of(*args)
+
+    monkeypatch.setattr("quadnorm.lab.studies.evaluate.errors_of", meddled)
+    run_study(s, copy, workers=1)
+    assert seen
+    assert fingerprint(copy) == fingerprint(whole)
+
+
+def test_starting_again_leaves_a_run_that_was_finished_meanwhile(copy, whole, monkeypatch):
+    s = tiny_study(seeds=(0,))
+    folder = folder_of(copy, next(iter(tasks_of(s).values())))
+    kept = (folder / "record.json").rename(copy / "later.json")
+
+    @contextmanager
+    def waited(folder):
+        with claimed(folder):
+            kept.rename(folder / "record.json")
+            yield
+
+    monkeypatch.setattr("quadnorm.lab.studies.runner.claimed", waited)
+    start_again(s, copy)
+    assert fingerprint(copy) == fingerprint(whole)
 
 
 def test_threads_belong_to_a_run_and_not_to_how_a_study_is_run():

@@ -60,14 +60,17 @@ def execute(task: Task, *, root: Path) -> dict[str, Any]:
         began = time.monotonic()
         record = read_or_set_aside(folder / "record.json")
         trained = _trained(task.settings, folder, record)
-        (folder / "evaluations").mkdir(parents=True, exist_ok=True)
-        for place in (folder, *filter(Path.is_dir, folder.iterdir())):  # training that had ended does not look for them
-            remove_leftovers(place)
-        _evaluate(task, trained, folder)
-        _keep_pictures(task, trained, folder)
-        if record is None or record["weights"] != trained.weights:
-            write_record(folder, _record(task, trained, time.monotonic() - began))
-        (folder / LAST).unlink(missing_ok=True)  # the optimiser's state is no longer needed
+        with claimed(folder):  # so that nobody begins the run again meanwhile
+            if trained.model is not None and not (folder / BEST).exists():
+                raise OSError(f"the weights in {folder} are gone: another process has begun the run again")
+            (folder / "evaluations").mkdir(exist_ok=True)
+            for place in filter(Path.is_dir, folder.iterdir()):  # training that had ended does not look for them
+                remove_leftovers(place)
+            _evaluate(task, trained, folder)
+            _keep_pictures(task, trained, folder)
+            if record is None or record["weights"] != trained.weights:
+                write_record(folder, _record(task, trained, time.monotonic() - began))
+            (folder / LAST).unlink(missing_ok=True)  # the optimiser's state is no longer needed
     return {"status": trained.status, "text": trained.text}
 
 
@@ -255,13 +258,14 @@ def run_study(
 
 def start_again(study: Study, root: Path) -> None:
     """Remove the files of a study's unfinished runs, unless another process is working on one of them."""
-    unfinished = [folder_of(root, t) for t in tasks_of(study).values() if not complete(root, t)]
+    unfinished = [t for t in tasks_of(study).values() if folder_of(root, t).exists() and not complete(root, t)]
     with ExitStack() as held:
-        for folder in unfinished:
-            if folder.exists():
-                held.enter_context(claimed(folder))
-        for folder in unfinished:  # only now: a run that is in use raises an error before anything is removed
-            for entry in folder.iterdir() if folder.exists() else ():
+        for task in unfinished:
+            held.enter_context(claimed(folder_of(root, task)))
+        for task in unfinished:  # only now: a run that is in use raises an error before anything is removed
+            if complete(root, task):  # since it was looked at
+                continue
+            for entry in folder_of(root, task).iterdir():
                 if entry.name != ".lock":
                     shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 

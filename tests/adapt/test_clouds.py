@@ -283,7 +283,7 @@ def test_neighbours_are_refused(cloud):
 @pytest.mark.parametrize("way", [qn.extend, qn.anchor, qn.at_native])
 def test_tokens_of_one_axis_may_be_a_row_or_a_cloud_and_must_be_told(model, cloud, way):
     with pytest.raises(ValueError, match=r'layout="last".*layout="points"'):
-        way(model, (COUNT,), layout="tokens")
+        way(model, (COUNT,), "endpoint", layout="tokens")
 
 
 def test_errors(model, cloud):

@@ -5,12 +5,14 @@ import json
 import math
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from torch import nn
 
 import quadnorm as qn
+from quadnorm.adapt.capture import Obstacle
 from quadnorm.adapt.shares import FieldShares, OnGrid
 from tests.adapt.models import Attention, ClassicFNO, field
 
@@ -143,6 +145,72 @@ def test_an_adapted_model_is_read_back_with_its_model(way, tmp_path):
     path.write_text("weights")
     with pytest.raises(ValueError, match="is not JSON"):
         qn.load_adapted(path, model)
+
+
+def test_saved_estimates_are_those_of_the_data(tmp_path):
+    """What the pairs have told is in the file, so that a grid that is new gets the same shares; the data is not."""
+    model = ClassicFNO(layers=1)
+    moved, path, x = transferred(model), tmp_path / "adapted.json", field(17, 17, batch=3, placement="cell")
+    moved.save(path)
+    again = qn.load_adapted(path, model)
+    assert again.estimate(x) == moved.estimate(x)
+    assert str(again.report) == str(moved.report)
+    assert path.stat().st_size < 20_000
+    with pytest.raises(ValueError, match=r"nothing is known of inputs at 21×21; pass example="):
+        again.at(21)
+    assert moved.at(21)(field(21, 21)).shape == (1, 1, 21, 21)
+
+
+def test_transferred_models_in_threads_copied_and_pickled():
+    """The same bits, on grids that graphs are first captured for while others run."""
+    grids = (11, 15, 18)
+    xs = [field(m, m, batch=2, placement="cell") for m in grids for _ in range(3)]
+    model = Normed(nn.Conv2d(1, 4, 1), nn.GroupNorm(1, 4), nn.GELU(), nn.Conv2d(4, 1, 1))
+    serial, parallel = transferred(model, 9, *grids), transferred(model, 9, *grids)
+    expected = [serial(x).detach() for x in xs]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda x: parallel(x).detach(), xs))
+    for other in (copy.deepcopy(serial), pickle.loads(pickle.dumps(serial))):
+        assert list(other.state_dict()) == list(model.state_dict())
+        found += [other(x).detach() for x in xs[::3]]
+    assert all(torch.equal(a, b) for a, b in zip(found, expected + 2 * expected[::3], strict=True))
+
+
+class Normed(nn.Sequential):
+    """Layers in a row; with ``reads`` it looks at values of its input, so that no graph can be had."""
+
+    reads = False
+
+    def forward(self, x):
+        return super().forward(x) * (float(x.mean()) < 1e9 if self.reads else 1.0)
+
+
+def test_a_transferred_model_without_a_graph():
+    """A model that reads its values runs as the same model that does not, on grids that need different parts of it."""
+    model = Normed(nn.Conv2d(1, 4, 1), nn.GroupNorm(1, 4), nn.GELU(), nn.Conv2d(4, 1, 1)).eval()
+    other = copy.deepcopy(model)
+    other.reads = True
+    plain, moved = (transferred(m, 9, 15, 18) for m in (model, other))
+    for each in (moved, plain):
+        each.report.grids[18, 18] = OnGrid((FieldShares(((0.0,), (0.0,)), (0.5,), (0.0,), (0.0, 0.0)),))
+    for m in (18, 15, 18):
+        x = field(m, m, batch=2, placement="cell")
+        assert gap(moved(x), plain(x)) < 1e-6
+    assert list(moved.obstacles) == [Obstacle.VALUES]
+    assert plain.obstacles == {}
+
+
+def test_the_anchored_runs_of_a_transferred_model_follow_its_weights():
+    """Parameters and buffers are the model's of now, those that it was trained to after it was transferred."""
+    model = nn.Sequential(nn.Conv2d(1, 4, 1), nn.BatchNorm2d(4), nn.GroupNorm(1, 4), nn.Conv2d(4, 1, 1)).eval()
+    moved, x = transferred(model), field(15, 15, batch=2, placement="cell")
+    before = moved(x)
+    with torch.no_grad():
+        model[0].weight.mul_(-0.5)
+        model[0].bias.add_(1)
+        model[1].running_var.mul_(2)
+    assert gap(moved(x), before) > 1e-2
+    assert gap(moved(x), transferred(model)(x)) < 1e-6
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import inspect
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from itertools import chain, repeat
@@ -98,6 +98,10 @@ class Adapted(nn.Module, ABC):
         """The grid of the inputs; ``grid`` is needed for tokens on two or more axes."""
         return grid_of_inputs(args, kwargs, len(self.resolution), self.layout, grid)
 
+    def kind_of(self, args: Any, kwargs: Any, shape: Shape | None) -> Hashable:
+        """What one plan serves: inputs of a kind, on any grid."""
+        return input_kind(self.model, args, kwargs)
+
     def options(self) -> dict[str, Any]:
         """What else the way needs to adapt the model in the same manner, in the words of JSON."""
         return {}
@@ -120,7 +124,7 @@ class Adapted(nn.Module, ABC):
     def run_steered(self, args: Any, kwargs: Any, shape: Shape) -> Any:
         """The output without a graph."""
         with LOCK:
-            plans, key = self._graphs.plans, input_kind(self.model, args, kwargs)
+            plans, key = self._graphs.plans, self.kind_of(args, kwargs, shape)
             if key in plans:
                 try:
                     return self.steered(self.model, plans[key], args, kwargs, shape)
@@ -131,7 +135,7 @@ class Adapted(nn.Module, ABC):
 
     def plan(self, args: Any, kwargs: Any, shape: Shape | None = None, again: bool = False) -> Any:
         """The plan of the model; made once for each kind of input, or ``again``. Default grid: the training grid."""
-        plans, key = self._graphs.plans, input_kind(self.model, args, kwargs)
+        plans, key = self._graphs.plans, self.kind_of(args, kwargs, shape)
         if again or plans.get(key) is None:
             plans[key] = self.plan_for(self.model, args, kwargs, shape or self.resolution)
         return plans[key]

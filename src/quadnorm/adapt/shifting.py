@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from quadnorm.adapt.functions import MEETS
 from quadnorm.adapt.layouts import Dims, map_fields
 from quadnorm.adapt.models import check_module
+from quadnorm.adapt.nodes import relative_gap
 from quadnorm.adapt.operations import TABLE
 from quadnorm.adapt.placement import placed_grid
 from quadnorm.adapt.probes import Probe, make_probe
@@ -104,20 +105,12 @@ def commutes_with_rolls(model: nn.Module, probe: Probe, axis: int) -> bool:
         return map_fields(value, probe.resolution, probe.layout, lambda x, dims: x.roll(1, dims[axis]), outputs)
 
     given = map_fields(probe.arguments, probe.resolution, probe.layout, rough)
-    return relative_gap(trial_output(model, rolled(given)), rolled(trial_output(model, given), outputs=True)) <= 1
+    expected = rolled(trial_output(model, given), outputs=True)
+    return relative_gap(trial_output(model, rolled(given)), expected) <= _tolerance(expected)
 
 
-def relative_gap(y: Any, expected: Any) -> float:
-    """The largest relative distance of two outputs, in units of what rounding may do; infinite if they do not match."""
-    pairs = list(zip(tensors(y), tensors(expected), strict=False))
-    worst = 0.0
-    for a, b in pairs:
-        if a.shape != b.shape:
-            return float("inf")
-        if a.is_floating_point() or a.is_complex():
-            gap = (a - b).norm() / b.norm().clamp_min(torch.finfo(b.dtype).tiny)
-            worst = max(worst, float(gap) / TOLERANCE.get(a.dtype, 3e-2))
-    return worst if pairs else float("inf")
+def _tolerance(y: Any) -> float:
+    return TOLERANCE.get(next((t.dtype for t in tensors(y) if t.is_floating_point()), torch.float32), 3e-2)
 
 
 def gap_of_shifted(shifted: nn.Module, probe: Probe) -> tuple[str, float]:
@@ -138,9 +131,8 @@ def gap_of_shifted(shifted: nn.Module, probe: Probe) -> tuple[str, float]:
         return carry(x.movedim(dims, last), probe.resolution, probe.placements).movedim(last, dims)
 
     gap = relative_gap(map_fields(fine, shape, probe.layout, at_nodes, outputs=True), native)
-    fault = "" if gap <= 1 else f"shifted runs differ from the native run at its nodes, on {probe.source}"
-    dtype = next((t.dtype for t in tensors(native)), torch.float32)
-    return fault, gap * TOLERANCE.get(dtype, 3e-2)
+    fits = gap <= _tolerance(native)
+    return "" if fits else f"shifted runs differ from the native run at its nodes, on {probe.source}", gap
 
 
 class _OwnFields(Live):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any
 
@@ -124,6 +124,9 @@ class Transferred(AtNative):
                 f"nothing is known yet of inputs at {size_text(shape)}; pass example=, or call it there once"
             )
         return super().at(grid, batch=batch, example=example)
+
+    def kind_of(self, args: Any, kwargs: Any, shape: Shape | None) -> Hashable:
+        return shape, super().kind_of(args, kwargs, shape)  # each grid has needs of its own
 
     def plan_for(self, model: nn.Module, args: Any, kwargs: Any, shape: Shape) -> Plan:
         super().plan_for(model, args, kwargs, shape)

@@ -171,7 +171,7 @@ class PointModel(nn.Module):
 def refuse_placement(placement: Any) -> None:
     """Raise where someone says where the samples of a grid lie, but the layout says that there is none."""
     if placement is not None:
-        raise ValueError(f'placement={placement!r} is for grids; a cloud of points, layout="points", has none')
+        raise ValueError(f'placement={placement!r} is for a grid; layout="points" is a cloud of points, which has none')
 
 
 def checked_count(count: Any, verb: str) -> int:

@@ -53,9 +53,10 @@ def _line(name: str) -> tuple[str, str, str]:
 
 
 def problem_page(name: str, folder: Path) -> str:
-    """Title, card, parameters, picture."""
+    """Title, equation, picture, the rest of the card, parameters."""
     kind = _class(name)
-    parts = [f"# {name}", card(inspect.cleandoc(kind.__doc__ or ""))]
+    equation, _, details = card(inspect.cleandoc(kind.__doc__ or "")).partition("\n\n")
+    parts = [f"# {name}", equation]
     if name in UNPICTURED:
         parts.append(UNPICTURED[name])
     else:
@@ -64,6 +65,7 @@ def problem_page(name: str, folder: Path) -> str:
             _draw(name, picture)
         parts.append(f"```{{image}} {picture.name}\n:alt: two samples of {name}\n```")
         parts.append(f"Drawn by `quadnorm data show {name} -n 2 -r {SIZE} -o {name}.png`.")
+    parts.append(details)
     rows = [(code(f.name), _default(f)) for f in fields(kind) if f.init]
     parts += [
         "## Parameters",

@@ -3,3 +3,4 @@
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+HANGS = 1800  # seconds after which a test says that something hangs; nothing else depends on how busy the machine is

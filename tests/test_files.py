@@ -73,7 +73,7 @@ def test_only_own_leftovers_of_dead_processes_are_removed(tmp_path):
         other.touch()
     code = (
         "import sys, time; from pathlib import Path; from quadnorm._files import _create\n"
-        "handle, part = _create(Path(sys.argv[1])); print(part.name, flush=True); time.sleep(60)"
+        "handle, part = _create(Path(sys.argv[1])); print(part.name, flush=True); time.sleep(1800)"
     )
     writer = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     try:

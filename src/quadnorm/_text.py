@@ -37,6 +37,15 @@ def printable_values(value: Any) -> Any:
     return value
 
 
+def drawable(text: str) -> str:
+    r"""The text for a picture: matplotlib reads what stands between two dollars as a formula, and may fail to.
+
+    >>> drawable("a$b$")
+    'a\\$b\\$'
+    """
+    return printable(text).replace("$", r"\$")
+
+
 def one_line(error: BaseException) -> str:
     r"""What an exception says, in one printable line; its type where it says nothing, a sentence if memory ran out.
 

@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import HANGS
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -25,7 +27,7 @@ def in_child(
     arguments: Sequence[str],
     folder: Path,
     before: Callable[[], None] = lambda: None,
-    seconds: int = 120,
+    seconds: int = HANGS,
 ) -> Outcome:
     """Run one command in ``folder``; SIGALRM ends it after ``seconds`` of the clock."""
     pipes = [os.pipe() for _ in range(2)]

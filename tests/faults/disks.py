@@ -2,14 +2,19 @@
 
     disks.py FOLDER LIMIT…
 
+A limit is a number of bytes of each file; or, as i9, of files: a disk of its own, if it can be mounted.
 Prints, as JSON, how many were run and every one that left a fragment or did not say in one line what was wrong.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
 import resource
+import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +23,7 @@ from tests.faults.children import in_child
 from tests.faults.command_lines import TINY
 
 BEFORE = "what was there"
+CACHE = os.environ.get("QUADNORM_CACHE", "")
 
 
 def commands(out: Path) -> Iterator[list[str]]:
@@ -31,23 +37,36 @@ def commands(out: Path) -> Iterator[list[str]]:
     yield ["data", "make", "poisson", "-n", "3", "-p", "modes=5"]
 
 
-def main(folder: Path, limits: list[int]) -> None:
-    ready = in_child(["train", *TINY, "-o", "run"], folder, seconds=600)
+def mounted(folder: Path, files: str) -> bool:
+    """Put a disk with room for so many files and folders, itself included, in place of a folder."""
+    command = ["mount", "-t", "tmpfs", "-o", f"size=64m,nr_inodes={files}", "tmpfs", str(folder)]
+    return shutil.which("mount") is not None and subprocess.run(command, capture_output=True).returncode == 0
+
+
+def main(folder: Path, limits: list[str]) -> None:
+    ready = in_child(["train", *TINY, "-o", "run"], folder)
     assert ready.code == 0, ready
     faults, tried = [], 0
     for limit in limits:
-        out = folder / str(limit)
+        out = folder / limit
         out.mkdir()
+        if own := limit.startswith("i"):
+            if not mounted(out, limit[1:]):
+                continue
+            atexit.register(subprocess.run, ["umount", str(out)])
         for command in commands(out):
             target = Path(command[-1])
+            for path in out.iterdir() if own else ():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
             if target.suffix:
                 target.write_text(BEFORE)
 
-            def full(limit: int = limit) -> None:
+            def full(most: int = resource.RLIM_INFINITY if own else int(limit)) -> None:
                 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # the write fails instead
-                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+                resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
-            result = in_child(command, out, before=full, seconds=600)
+            os.environ["QUADNORM_CACHE"] = str(out / "cache") if own else CACHE
+            result = in_child(command, out, before=full)
             tried += 1
             wrong = []
             if result.signal is not None or result.code not in (0, 2) or "Traceback" in result.err:
@@ -66,4 +85,4 @@ def main(folder: Path, limits: list[int]) -> None:
 if __name__ == "__main__":
     import quadnorm.training.run  # noqa: F401
 
-    main(Path(sys.argv[1]), [int(limit) for limit in sys.argv[2:]])
+    main(Path(sys.argv[1]), sys.argv[2:])

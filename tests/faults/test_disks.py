@@ -16,6 +16,7 @@ pytestmark = pytest.mark.faults
 
 def test_a_full_disk_leaves_no_fragments(tmp_path):
     limits = ["0", "1", "100", "1000", "10000", "50000", "200000"] if LONG else ["500"]
+    limits += [f"i{files}" for files in ((2, 3, 4, 5, 6, 8, 11) if LONG else (4,))]  # no more than so many files
     done = subprocess.run(
         [sys.executable, "-m", "tests.faults.disks", str(tmp_path), *limits],
         cwd=ROOT,

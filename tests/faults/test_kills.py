@@ -1,6 +1,7 @@
 """Kills of parents and workers: nothing is lost, nothing is left behind."""
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -11,7 +12,9 @@ import pytest
 
 from quadnorm.lab.studies.records import load
 from quadnorm.training.files.folder import claimed
-from tests import ROOT
+from tests import HANGS, ROOT
+from tests.faults.children import in_child
+from tests.faults.command_lines import TINY
 from tests.faults.effort import LONG, report
 from tests.lab.studies.compare import fingerprint
 from tests.lab.studies.tiny_study import tiny_study
@@ -27,7 +30,7 @@ def test_killed_at_random_moments_a_study_ends_the_same(tmp_path):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=7200,
+        timeout=4 * HANGS,
     )
     assert done.returncode == 0, done.stderr
     moments, writes, studies = map(int, done.stdout.split())
@@ -97,7 +100,7 @@ def test_workers_end_with_their_parent_and_the_folders_are_free(tmp_path, number
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # not as nohup leaves it
     )
     try:
-        until = time.monotonic() + 300
+        until = time.monotonic() + HANGS
         while sum(p.stat().st_size > 0 for p in (tmp_path / "runs").glob("*/metrics.jsonl")) < 2:
             assert time.monotonic() < until
             assert study.poll() is None
@@ -105,12 +108,12 @@ def test_workers_end_with_their_parent_and_the_folders_are_free(tmp_path, number
         assert len(session(study.pid)) >= 2
         begun = time.monotonic()
         os.kill(study.pid, number) if whom == "parent" else os.killpg(study.pid, number)
-        _, said = study.communicate(timeout=120)
+        _, said = study.communicate(timeout=HANGS)
         took = time.monotonic() - begun
         code = study.returncode
         assert said == "" or number == signal.SIGKILL  # then the tracker says what it removed
         assert code == (-number if number == signal.SIGKILL else 130)
-        until = time.monotonic() + 10
+        until = time.monotonic() + HANGS
         while session(study.pid) and time.monotonic() < until:
             time.sleep(0.05)
         orphans = session(study.pid)
@@ -125,41 +128,88 @@ def test_workers_end_with_their_parent_and_the_folders_are_free(tmp_path, number
         study.wait()
 
 
-def test_killed_commands_leave_whole_files_or_none(tmp_path):
-    """``data make`` and ``report``: what a killed one leaves is whole, and the next one makes what the first would."""
-    from tests.lab.analysis.synthetic_records import write_records
+COMMAND = """
+import sys
+from pathlib import Path
+from quadnorm.__main__ import main
+sys.argv[0] = "quadnorm"
+Path("begun").touch()
+sys.exit(main())
+"""
+FETCH = """
+import hashlib, zipfile
+from dataclasses import replace
+from quadnorm.problems.stored import neuralop
+files = {name: bytes([k]) * 20_000_000 for k, name in enumerate(neuralop.WHEEL.files)}
+with zipfile.ZipFile("data.whl", "w") as packed:
+    for name, content in files.items():
+        packed.writestr(f"{neuralop.WHEEL.folder}/{name}", content)
+sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+with open("data.whl", "rb") as wheel:
+    whole = hashlib.file_digest(wheel, "sha256").hexdigest()
+neuralop.WHEEL = replace(neuralop.WHEEL, sha256=whole, files=sums)
+"""
+STOPPED = {signal.SIGKILL: {-signal.SIGKILL}, signal.SIGINT: {130}, signal.SIGTERM: {130, -signal.SIGTERM}}
+COMMANDS = {
+    "make": ["data", "make", "varcoeff", "--count", "64", "-p", "fine=33", "-p", "modes=16"],
+    "report": ["report", "../records", "-o", "r.html", "--markdown", "r.md", "--files", "files"],
+    "eval": ["eval", "../run", "-r", "9", "-r", "17", "-o", "errors.json"],
+    "fetch": ["data", "fetch", "darcy-neuralop", "--archive", "data.whl", "-p", "folder=fetched"],
+}
 
-    write_records(tiny_study(), tmp_path / "records")
-    data = ["data", "make", "varcoeff", "--count", "64", "-p", "fine=33", "-p", "modes=16"]
-    for command in (data, ["report", str(tmp_path / "records"), "-o", "r.html"]):
-        expected, length = made(command, tmp_path / command[0])
-        kills = 20 if LONG else 1
-        for k in range(kills):
-            where = tmp_path / f"{command[0]}-{k}"
-            made(command, where, length * (k + 1.5) / (kills + 1))
-            assert {name: v for name, v in contents(where).items() if name in expected}.items() <= expected.items()
-            assert made(command, where)[0] == expected
-        report(f"0 lost in {kills} kills of {command[0]}")
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_stopped_commands_leave_whole_files_or_none(tmp_path, name):
+    """What a stopped command leaves is whole, it says no more than a line, and the next one makes what it would have.
+
+    At any moment, which may be while its modules are loaded.
+    """
+    if name == "report":
+        from tests.lab.analysis.synthetic_records import write_records
+
+        write_records(tiny_study(), tmp_path / "records")
+    if name == "eval":
+        assert in_child(["train", *TINY, "-o", "run"], tmp_path).code == 0
+    expected, length, _, _ = made(COMMANDS[name], tmp_path / "whole")
+    assert expected
+    for k in range(36 if LONG else 3):
+        number = list(STOPPED)[k % 3]
+        where = tmp_path / str(k)
+        left, _, code, err = made(COMMANDS[name], where, length * random.Random(k).uniform(0, 1), number)
+        assert code in {0, *STOPPED[number]}, err
+        assert err in ("", "quadnorm: interrupted\n") or code == 0
+        assert {file: v for file, v in left.items() if file in expected}.items() <= expected.items()
+        assert made(COMMANDS[name], where)[0] == expected
+    report(f"0 lost in {k + 1} stops of {name}")
 
 
-def made(command, where, after=None):
-    """Run a command in a folder, or kill it ``after`` some seconds; what it has made, and how long it took."""
+def made(command, where, after=None, number=signal.SIGKILL):
+    """Run a command in a folder, or stop it ``after`` some seconds; files, time, exit code, and what it said."""
     where.mkdir(exist_ok=True)
-    environment = {**os.environ, "QUADNORM_CACHE": str(where), "PYTHONPATH": str(ROOT / "src")}
+    (where / "begun").unlink(missing_ok=True)
+    running = subprocess.Popen(
+        [sys.executable, "-c", (FETCH if "fetch" in command else "") + COMMAND, "-q", *command],
+        env={**os.environ, "QUADNORM_CACHE": str(where), "PYTHONPATH": str(ROOT / "src")},
+        cwd=where,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # not as a shell's & leaves it
+    )
+    while not (where / "begun").exists() and running.poll() is None:  # before that it is Python that loads
+        time.sleep(0.01)
     begun = time.monotonic()
-    running = subprocess.Popen([sys.executable, "-m", "quadnorm", "-q", *command], env=environment, cwd=where)
     try:
-        assert running.wait(after or 300) == 0
+        _, err = running.communicate(timeout=after)
     except subprocess.TimeoutExpired:
-        running.kill()
-        running.wait()
-        assert after
-    return contents(where), time.monotonic() - begun
+        running.send_signal(number)
+        _, err = running.communicate()
+    assert after or running.returncode == 0, err
+    return contents(where), time.monotonic() - begun, running.returncode, err
 
 
 def contents(where):
     """Every file but the locks and what a killed writer had begun, which is no file under its name yet."""
     begun = (".quadnorm-", ".block-")
-    files = [p for p in where.rglob("*") if p.is_file()]
+    files = [p for p in where.rglob("*") if p.is_file() and p.name not in ("data.whl", "begun")]
     shown = [p for p in files if not any(part.startswith(begun) for part in p.relative_to(where).parts)]
     return {str(p.relative_to(where)): p.read_bytes() for p in shown}

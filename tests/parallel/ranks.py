@@ -16,13 +16,13 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-LIMIT = 60.0  # seconds for one case
+from tests import HANGS
 
 
 class Ranks:
     """``world`` processes in one gloo group."""
 
-    def __init__(self, world: int, timeout: float = 20.0) -> None:
+    def __init__(self, world: int, timeout: float = HANGS) -> None:
         self.world = world
         self.folder = tempfile.mkdtemp()
         # Forked from a server that has imported everything and started nothing.
@@ -39,7 +39,7 @@ class Ranks:
             self.pipes.append(here)
             self.processes.append(process)
 
-    def run(self, case: Any, limit: float = LIMIT, **options: Any) -> list[Any]:
+    def run(self, case: Any, limit: float = HANGS, **options: Any) -> list[Any]:
         """``case(rank, world, **options)`` on every rank; their results, or an error with the first traceback."""
         for pipe in self.pipes:
             pipe.send((case.__module__, case.__name__, options))

@@ -194,9 +194,9 @@ def case_compiled_model(rank: int, world: int, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_compiled_models(name: str) -> None:
-    ranks = Ranks(2, timeout=300)  # a rank may wait long for the other one's compiler
+    ranks = Ranks(2)
     try:
-        ranks.run(case_compiled_model, limit=300, name=name)
+        ranks.run(case_compiled_model, name=name)
     finally:
         ranks.close()
 

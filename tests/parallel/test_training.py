@@ -14,6 +14,7 @@ import torch
 from quadnorm.training import TrainConfig, evaluate, load_model, read_config, read_metrics, train
 from quadnorm.training.ddp import Group, group
 from quadnorm.training.losses import relative_l2
+from tests import HANGS
 from tests.training.tiny_runs import TINY, contents
 
 SCRIPT = """
@@ -60,7 +61,7 @@ def test_four_processes_equal_one(tmp_path: Path) -> None:
         [sys.executable, *LAUNCH, str(tmp_path / "script.py"), str(tmp_path), *lines],
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=HANGS,
         env={**os.environ, "OMP_NUM_THREADS": "1", "QUADNORM_KERNEL": "torch"},
     )
     assert run.returncode == 0, run.stderr

@@ -3,6 +3,7 @@
 import struct
 import sys
 
+import numpy as np
 import pytest
 
 from quadnorm.problems import problem
@@ -29,6 +30,15 @@ def test_pixels_are_centred_on_the_nodes_and_x_points_right():
     assert image.get_array().shape == (21, 11)
     assert image.get_array()[3, 5] == x[0, 0, 5, 3]
     assert "sample 0" in axis.get_title()
+
+
+def test_names_of_fields_are_no_formulas(tmp_path):
+    """A field may be called anything; matplotlib cannot read $^$."""
+    np.savez(tmp_path / "d.npz", **{"$^$": np.ones((2, 8, 8)), "\x1b[31m$": np.ones((2, 8, 8))})
+    data = {"input": "$^$", "output": "\x1b[31m$", "placement": "cell"}
+    p = problem("files", train=str(tmp_path / "d.npz"), **data)
+    assert draw(p, tmp_path / "p.png", 1, 8).stat().st_size > 1000
+    assert figure(p, 1, 8).axes[1].get_title() == r"\x1b[31m\$"
 
 
 def test_missing_matplotlib_names_the_extra(monkeypatch):

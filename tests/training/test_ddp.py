@@ -13,7 +13,7 @@ import pytest
 
 from quadnorm.training import TrainConfig, read_metrics, train, write_config
 from quadnorm.training.ddp import Group
-from tests import ROOT
+from tests import HANGS, ROOT
 from tests.training.tiny_runs import TINY, assert_same_run, contents
 
 Tiny = Callable[..., TrainConfig]
@@ -38,7 +38,7 @@ def torchrun(config: TrainConfig, folder: Path) -> subprocess.CompletedProcess[s
         [sys.executable, *command, *arguments, str(folder)],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=HANGS,
         env=environment,
     )
 
@@ -81,7 +81,7 @@ def test_ranks_stop_and_resume_together(tmp_path: Path) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=HANGS,
     )
     assert done.returncode == 0, done.stderr
     assert_same_run(tmp_path / "stopped", tmp_path / "whole")

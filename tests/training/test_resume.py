@@ -19,7 +19,7 @@ import torch
 from quadnorm.cli import app
 from quadnorm.training import Interrupted, NonFiniteError, TrainConfig, load_model, read_metrics, train, write_config
 from quadnorm.training.loop import Loop
-from tests import ROOT
+from tests import HANGS, ROOT
 from tests.training.tiny_runs import TINY, assert_same_run, contents
 
 Tiny = Callable[..., TrainConfig]
@@ -31,7 +31,7 @@ def forked(*arguments: str) -> int:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS,
     )
     assert done.returncode == 0, done.stderr
     return int(done.stdout.splitlines()[-1])

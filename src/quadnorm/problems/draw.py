@@ -13,6 +13,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from quadnorm._files import write_atomic
+from quadnorm._text import drawable
 from quadnorm.problems.base import Problem, Resolution
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def figure(p: Problem, indices: Iterable[int] | int = 4, resolution: Resolution 
     for row, index in enumerate(wanted):
         fields = dict(zip((*p.inputs, *p.outputs), (*x[row], *y[row]), strict=True))
         for axis, name in zip(axes[row], names, strict=True):
-            axis.set_title(f"{name}, sample {index}" if axis is axes[row][0] else name, fontsize=10)
+            axis.set_title(drawable(name) + (f", sample {index}" if axis is axes[row][0] else ""), fontsize=10)
             if on_mesh and p.dim == 3:
                 sheet.colorbar(_on_sphere(axis, fields, name), ax=axis, shrink=0.85)
                 continue
@@ -51,7 +52,8 @@ def figure(p: Problem, indices: Iterable[int] | int = 4, resolution: Resolution 
             sheet.colorbar(image, ax=axis, shrink=0.85)
     shape = "×".join(str(n) for n in p.shape(resolution))
     nodes = p.placement if isinstance(p.placement, str) else ", ".join(p.placement)
-    sheet.suptitle(f"{p.name}: {', '.join(p.inputs)} → {', '.join(p.outputs)}   ({shape}, {nodes}, seed {seed})")
+    what = drawable(f"{', '.join(p.inputs)} → {', '.join(p.outputs)}")
+    sheet.suptitle(f"{p.name}: {what}   ({shape}, {nodes}, seed {seed})")
     return sheet
 
 

@@ -2,6 +2,7 @@
 
 import json
 import xml.etree.ElementTree as ET
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -43,6 +44,20 @@ def test_table_frame_figure_and_page(tmp_path):
     assert "<pre>" not in page
     assert page.index("recommended: ") < page.index("<table")
     assert "NaN" not in page[page.index("<h2>") :]  # the picture before it is base64, which may spell anything
+
+
+NASTY = ["<img src=x onerror='window hurt=1'>", "$^$", "\x1b[31mred\x07", "[red]", "</table><script>hurt()</script>"]
+
+
+def test_names_of_modules_are_text_on_the_page():
+    """Markup, a formula that matplotlib cannot read, codes for a terminal."""
+    model = nn.Sequential(OrderedDict((name, network(nn.GroupNorm(1, 4))) for name in NASTY))
+    result = audit(model, smooth, [9, 17])
+    assert {r.name for r in result.leaks} >= {f"{name}.1" for name in NASTY[:2]}
+    page = result.html()
+    assert "<script" not in page
+    assert page.count("<img") == 1  # our own
+    assert page.count("&lt;img src=x onerror=") >= 2  # in both tables
 
 
 def test_an_audit_names_the_placement():

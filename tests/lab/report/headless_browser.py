@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests import HANGS
+
 
 def find_chromium() -> str | None:
     """The browser's path, if one is installed."""
@@ -52,7 +54,7 @@ class Browser:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
 
-    def send(self, method: str, timeout: float = 60, **parameters: Any) -> dict[str, Any]:
+    def send(self, method: str, timeout: float = HANGS, **parameters: Any) -> dict[str, Any]:
         """One command, and its result."""
         self.number += 1
         message: dict[str, Any] = {"id": self.number, "method": method, "params": parameters}
@@ -90,7 +92,7 @@ class Browser:
         self.send("Emulation.setEmulatedMedia", features=[scheme])
         self.events.clear()
         self.send("Page.navigate", url=page.resolve().as_uri())
-        end = time.monotonic() + 60
+        end = time.monotonic() + HANGS
         while not any(e.get("method") == "Page.loadEventFired" for e in self.events):
             self.events.append(self._receive(end))
 
@@ -116,7 +118,7 @@ class Browser:
 
     def screenshot(self, path: Path, whole: bool = True) -> None:
         """A PNG, of the whole page or of what is in view."""
-        picture = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole, timeout=120)
+        picture = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(picture["data"]))
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from quadnorm.lab.studies.runner import run_study
-from tests import ROOT
+from tests import HANGS, ROOT
 from tests.lab.studies.tiny_study import tiny_study
 from tests.training.tiny_runs import contents
 
@@ -41,9 +41,7 @@ def scheduler(tmp_path: Path) -> Iterator[str]:
                     stderr=subprocess.DEVNULL,
                 )
             )
-            for _ in range(600):
-                if file.exists():
-                    break
+            while not file.exists() and started[0].poll() is None:
                 time.sleep(0.1)
         yield json.loads(file.read_text())["address"]
     finally:
@@ -59,8 +57,8 @@ def scheduler(tmp_path: Path) -> Iterator[str]:
 @pytest.mark.filterwarnings("default")  # of distributed's own
 def test_a_study_on_a_cluster_started_by_hand(scheduler: str, tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
-    with distributed.Client(scheduler, timeout="60s") as client:
-        client.wait_for_workers(2, timeout=120)
+    with distributed.Client(scheduler, timeout=HANGS) as client:
+        client.wait_for_workers(2, timeout=HANGS)
         assert len(client.scheduler_info()["workers"]) == 2
     study = tiny_study()
     there = run_study(study, tmp_path / "cluster", scheduler=scheduler, threads=1)

@@ -13,7 +13,7 @@ from quadnorm.lab.studies.records import tasks_of
 from quadnorm.lab.studies.runner import run_study
 from quadnorm.training import read_metrics
 from quadnorm.training.files.checkpoint import read_checkpoint
-from tests import ROOT
+from tests import HANGS, ROOT
 from tests.lab.studies.compare import fingerprint
 from tests.lab.studies.tiny_study import tiny_study
 
@@ -74,13 +74,13 @@ def test_ctrl_c_stops_every_worker_and_begins_nothing_new(tmp_path):
     )
     runs = tmp_path / "runs"
     try:
-        until = time.monotonic() + 200
+        until = time.monotonic() + HANGS
         while sum(p.stat().st_size > 0 for p in runs.glob("*/metrics.jsonl")) < 2:
             assert time.monotonic() < until
             assert study.poll() is None
             time.sleep(0.1)
         os.killpg(study.pid, signal.SIGINT)
-        assert study.wait(timeout=120) == 130
+        assert study.wait(timeout=HANGS) == 130
     finally:
         if study.poll() is None:
             os.killpg(study.pid, signal.SIGKILL)
@@ -104,7 +104,8 @@ def test_dask_survives_a_killed_worker(finished, tmp_path):
         import threading
 
         def kill():
-            time.sleep(4)
+            while not list(tmp_path.rglob("metrics.jsonl")):  # until it trains
+                time.sleep(0.1)
             os.kill(pids[0], signal.SIGKILL)
 
         threading.Thread(target=kill, daemon=True).start()

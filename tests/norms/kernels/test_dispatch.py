@@ -16,6 +16,7 @@ from quadnorm.norms.kernels.blocks import BLOCK
 from quadnorm.norms.kernels.dispatch import numba_serves, requested, triton_serves
 from quadnorm.norms.kernels.inputs import Inputs
 from quadnorm.norms.kernels.triton import choice
+from tests import HANGS
 from tests.norms.reference import reference
 
 
@@ -149,7 +150,7 @@ def test_threads_at_the_same_time():
 
 def run(code, **env):
     done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | env, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code], env=os.environ | env, capture_output=True, text=True, timeout=HANGS
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

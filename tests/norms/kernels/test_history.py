@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests import HANGS
+
 pytest.importorskip("numba")
 
 CODE = """
@@ -34,7 +36,7 @@ print(*[d for _, d in sorted((s, bits(*s)) for s in (sizes[::-1] if sys.argv[1:]
 def bits(cache, *arguments: str) -> list[str]:
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "QUADNORM_KERNEL": "numba"}
     command = [sys.executable, "-c", CODE, *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 

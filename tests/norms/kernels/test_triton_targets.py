@@ -12,7 +12,7 @@ from importlib.metadata import version
 import pytest
 
 from quadnorm.norms.kernels.triton import choice
-from tests import ROOT
+from tests import HANGS, ROOT
 
 pytestmark = pytest.mark.skipif(not choice.usable(), reason="no Triton that the kernel was written for")
 
@@ -50,7 +50,7 @@ def check(target, dtypes, alignments, programs=tuple(LIMITS)):
         env=os.environ | {"TRITON_INTERPRET": "0"},
         capture_output=True,
         text=True,
-        timeout=1200,
+        timeout=HANGS,
     )
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)

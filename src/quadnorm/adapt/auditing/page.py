@@ -8,7 +8,7 @@ from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from quadnorm._text import html_table
+from quadnorm._text import drawable, html_table
 from quadnorm.adapt.auditing.rows import HEAD
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def figure(audit: Audit) -> Any:
         axes.legend()
     left.set(ylabel=f"% away from {audit.resolutions[0]}", title="discrepancy of the output")
     leaks = audit.leaks[:12][::-1]
-    right.barh([f"{r.label} {r.kind}" for r in leaks], [100 * (r.introduced or 0) for r in leaks])
+    right.barh([drawable(f"{r.label} {r.kind}") for r in leaks], [100 * (r.introduced or 0) for r in leaks])
     there = audit.resolutions[audit.compared]
     right.set(xlabel=f"% introduced between {audit.resolutions[0]} and {there}", title="by module")
     return fig

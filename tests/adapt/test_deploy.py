@@ -156,7 +156,7 @@ def test_saved_estimates_are_those_of_the_data(tmp_path):
     assert again.estimate(x) == moved.estimate(x)
     assert str(again.report) == str(moved.report)
     assert path.stat().st_size < 20_000
-    with pytest.raises(ValueError, match=r"nothing is known of inputs at 21×21; pass example="):
+    with pytest.raises(ValueError, match=r"nothing is known yet of inputs at 21×21; pass example="):
         again.at(21)
     assert moved.at(21)(field(21, 21)).shape == (1, 1, 21, 21)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -264,7 +263,7 @@ class Transferred(AtNative):
         parts: list[list[Tensor]] = []
         start = 0
         while start < batch:
-            rest = mapped(partial(_from, start, batch), arguments)
+            rest = mapped(lambda t, at=start: t[at:] if t.ndim and t.shape[0] == batch else t, arguments)
             part = self.some(rest, SAMPLES)
             fields = self._outputs_in(self.model(*part[0], **part[1]), self.resolution)
             if not fields:
@@ -276,31 +275,18 @@ class Transferred(AtNative):
         return [torch.cat(pieces) for pieces in zip(*parts, strict=True)]
 
 
-def _from(start: int, batch: int, t: Tensor) -> Tensor:
-    return t[start:] if t.ndim and t.shape[0] == batch else t
-
-
 def _shapes(fields: Sequence[Tensor]) -> str:
     return ", ".join(str(tuple(t.shape)) for t in fields) or "no tensor"
 
 
 def again(
-    model: nn.Module,
-    resolution: Shape,
-    placements: tuple[str, ...],
-    *,
-    layout: str | None,
-    example: Any,
-    restrict: str | None,
-    learned: dict[str, Any] | None,
-    notes: list[str],
-    grids: list[Any],
+    model: nn.Module, resolution: Shape, placements: tuple[str, ...], layout: str | None, example: Any, **saved: Any
 ) -> Transferred:
-    """A transferred model from its :meth:`Transferred.options`."""
-    transferred = Transferred(model, resolution, placements, restrict, layout)
-    transferred.learned = None if learned is None else Learned.of(learned)
+    """A transferred model from its :meth:`Transferred.options`, ``saved``."""
+    transferred = Transferred(model, resolution, placements, saved["restrict"], layout)
+    transferred.learned = None if saved["learned"] is None else Learned.of(saved["learned"])
     if example is not None:
         transferred.take_sources(as_arguments(example))
-    transferred.report.notes = list(notes)
-    transferred.report.grids = {tuple(shape): OnGrid.of(each) for shape, each in grids}
+    transferred.report.notes = list(saved["notes"])
+    transferred.report.grids = {tuple(shape): OnGrid.of(each) for shape, each in saved["grids"]}
     return transferred

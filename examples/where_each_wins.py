@@ -26,7 +26,7 @@ from torch.nn import functional as F
 
 import quadnorm as qn
 from quadnorm._files import write_atomic
-from quadnorm.lab.studies.evaluate import JUMPS, native_grid
+from quadnorm.lab.studies.evaluate import TWO_VALUED, native_grid
 from quadnorm.training import load_model
 from quadnorm.training.data import problem_of, samples
 
@@ -67,7 +67,7 @@ def evaluated(run: Path, done: dict[str, float], keep: Callable[[], None]) -> No
     missing = [n for n in grids if any(f"{n}|{way}" not in done for way in WAYS)]
     if not missing:
         return
-    restrict = "nearest" if config.problem.name in JUMPS else "cubic"
+    restrict = "nearest" if config.problem.name in TWO_VALUED else "cubic"
     sizes, placement = p.shape(n0), p.placement
     data = samples(config, "test", missing)
     transferred = qn.transfer(model, sizes, placement, samples(config, "val", [n0])[n0])

@@ -87,6 +87,8 @@ def evaluate(
         "view": parameters(param),
     }
     space = read_config(None, settings).parallel.space
+    if ending in ARRAYS:
+        import xarray  # noqa: F401, missing it is said before the work is done
     fields: dict[str, dict[Any, Any]] | None = {} if ending in ARRAYS else None
     errors, trained_at = _errors(checkpoint, which, grids or None, ways, space, options, fields)
     if not reports():
@@ -262,7 +264,9 @@ def _write_arrays(
     found = next(iter(by_grid.values())) if len(by_grid) == 1 else xarray.DataTree.from_dict(by_grid)
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix.lower() == ".nc":
-        found.to_netcdf(out, engine="h5netcdf")
+        part = out.with_name(f"{out.name}.part")
+        found.to_netcdf(part, engine="h5netcdf")
+        part.replace(out)
     else:
         found.to_zarr(out, mode="w", zarr_format=2, consolidated=False)
 

@@ -385,3 +385,20 @@ def test_a_strip_across_greenwich_is_no_circle():
     w = measure.weights((3, 8)).sum(0).numpy()
     np.testing.assert_allclose(w, np.array([1, 1, 2, 2, 2, 2, 2, 2]) / 14)
     np.testing.assert_allclose(measure.total, np.radians(35) * 2 * np.sin(np.radians(5)))
+
+
+def test_elements_with_their_points_are_no_curvilinear_grid():
+    """As SEAM stores a cubed sphere, (element, point): neighbours in the array are none on the sphere, and points on
+    the edge of two elements are there twice."""
+    points, faces = icosahedron(1)
+    corners = points[faces]
+    lat, lon = np.degrees(np.arcsin(corners[..., 2])), np.degrees(np.arctan2(corners[..., 1], corners[..., 0]))
+    order = np.random.default_rng(0).permutation(len(faces))
+    where = {"lat2d": (("e", "p"), lat[order], {"units": "degrees_north"})}
+    where["lon2d"] = (("e", "p"), lon[order], {"units": "degrees_east"})
+    measure = qn.measure_of(xr.DataArray(np.zeros(lat.shape), where, dims=("e", "p")))
+    np.testing.assert_allclose(measure.total, 4 * np.pi)
+    together = np.zeros(len(points))
+    np.add.at(together, faces[order], measure.weights(lat.shape).numpy())
+    cells = qn.voronoi_weights(points, sphere=True).numpy()
+    np.testing.assert_allclose(together, cells / cells.sum(), rtol=1e-6)

@@ -258,7 +258,11 @@ class _Reading(FieldCoordinates):
             areas = shared(cell_areas(a, b, sphere), first, second, sphere)
             words = f"corners of cells {where}"
         elif first.ndim == 2:
-            areas, words = node_areas(first, second, sphere), f"two coordinates at each node {where}, no corners"
+            with np.errstate(invalid="ignore"):  # neighbours on opposite sides
+                areas, words = node_areas(first, second, sphere), f"two coordinates at each node {where}, no corners"
+            if sphere and not areas.sum() <= 1.05 * 4 * pi:  # no grid at all: elements with their points, as SEAM's
+                areas = point_areas(first.ravel(), second.ravel(), sphere).reshape(first.shape)
+                words = f"Voronoi cells of points {where}"
         elif first.ndim == 1:
             areas, words = point_areas(first, second, sphere), f"Voronoi cells of points {where}"
         else:

@@ -20,8 +20,9 @@ SMALL = [
     *("operator.params.width=4", "operator.params.modes=2", "operator.params.layers=1", "operator.params.norm=quad"),
 ]
 NOWHERE = "/proc/nowhere"  # not even root can make it
+THREADS = {"OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}  # a run has its own number
 ODD = [
-    {"PYTHONHASHSEED": "1", "LC_ALL": "C", "PYTHONUTF8": "0", "HOME": NOWHERE, "NUMBA_CACHE_DIR": NOWHERE},
+    {"PYTHONHASHSEED": "1", "LC_ALL": "C", "PYTHONUTF8": "0", "HOME": NOWHERE, "NUMBA_CACHE_DIR": NOWHERE, **THREADS},
     {"PYTHONHASHSEED": "2", "PYTHONIOENCODING": "latin-1", "MPLCONFIGDIR": NOWHERE, "TZ": "Asia/Kathmandu"},
 ]
 

@@ -233,3 +233,16 @@ def test_saved_for_backward(kernel):
     native = saved(nn.GroupNorm(C, C), x)
     ours = saved(QuadNorm(C, mode="instance"), x) - n * n * 4  # the weights are shared by all layers of a network
     assert ours <= native + B * C * 4
+
+
+def test_a_learned_blend_counts_as_its_measure_says():
+    """As anchoring sets it: counting is that of the training grid, on every grid."""
+    learned, fixed = BlendQuadNorm(2, learn_alpha=True), BlendQuadNorm(2)
+    learned.measure = fixed.measure = Blend(0.3, Grid("trapezoid"), Anchored((9, 9)))
+    x = torch.randn(2, 2, 17, 17).cumsum(-1)
+    torch.testing.assert_close(learned(x), fixed(x))
+
+
+def test_group_mode_has_one_group_unless_told():
+    x = torch.randn(2, 4, 9)
+    assert torch.equal(QuadNorm(4, mode="group")(x), QuadNorm(4)(x))

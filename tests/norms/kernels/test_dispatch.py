@@ -206,6 +206,11 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), os.read(read, 1000) == m
 """
 
 
+def test_kernels_take_no_more_threads_than_torch():
+    launch = pytest.importorskip("quadnorm.norms.kernels.numba.launch")
+    assert 1 <= launch._threads() <= torch.get_num_threads()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_child_gives_the_same_bits():
     """As a worker of a DataLoader does, which has one thread: layers that the parent has used, and its uneven rows."""

@@ -247,3 +247,8 @@ def test_layers_hand_holes_and_learned_weights_to_the_kernel(short, N):
     for a, b in zip(*results, strict=True):
         torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
     assert (results[0][1][:, :, 4] == 0).all()
+
+
+def test_a_field_without_samples_is_not_for_the_kernel():
+    assert choice.serves(torch.ones(1, 1, 1), "triton")
+    assert not choice.serves(torch.ones(0, 1, 4), "triton")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from quadnorm.lab.theory import statement
-from quadnorm.lab.theory.limits import factors_by_field, noise, steps, uneven
+from quadnorm.lab.theory.hypotheses import factors_by_field, noise, steps, uneven
 from quadnorm.lab.theory.meshes import refined, tensor
 from quadnorm.lab.theory.refinement import CLAIMED, STRENGTHS, at, size_for
 from tests.lab.theory.mesh_mutations import equal_weights  # noqa: F401

@@ -27,6 +27,7 @@ class _Capture(threading.local):
 
     active = False
     recording = False
+    direct = False
 
 
 _CAPTURE = _Capture()
@@ -47,6 +48,23 @@ def capturing(recording: bool = False) -> Iterator[None]:
 def is_recording() -> bool:
     """Whether this thread records such a graph right now; not, whether it looks at the model beforehand."""
     return _CAPTURE.recording
+
+
+def directly(function: AnyFunction) -> AnyFunction:
+    """One of our operators, to be called by a mode that has seen it: it asks no further mode.
+
+    The recorder's own mode would see no change of autocast inside.
+    """
+
+    @wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        _CAPTURE.direct = True
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _CAPTURE.direct = False
+
+    return run  # type: ignore[return-value]
 
 
 def constant(function: AnyFunction) -> AnyFunction:
@@ -97,6 +115,9 @@ def recorded_before_dispatch() -> bool:
     >>> recorded_before_dispatch()
     False
     """
+    if _CAPTURE.direct:
+        _CAPTURE.direct = False
+        return True
     # That stack is slow to ask, and never there without a function mode. Our own recorder wants our operators as they
     # are called.
     return bool(_torch.function_modes() and not _CAPTURE.active and _torch.pre_dispatch_modes())

@@ -248,3 +248,21 @@ def test_convert(norm):
     assert all(isinstance(m, BlendQuadNorm) and m.num_features == 6 for m in model.fno_blocks.norm)
     assert len(report.changed) == 4
     assert model(torch.randn(1, 1, 17, 17)).shape == (1, 1, 17, 17)
+
+
+@pytest.mark.parametrize("way", [anchor, extend])
+@pytest.mark.parametrize("padding", [None, 0.25])
+def test_under_autocast(way, padding):
+    """A captured graph in bfloat16: near the run in single precision, with derivatives, copied and moved."""
+    model = seeded(norm="instance_norm", domain_padding=padding, n_layers=1)
+    adapted = way(model, 17, "endpoint", **({"force": True} if way is anchor else {}))
+    x = torch.randn(2, 1, 33, 33, generator=torch.Generator().manual_seed(0))
+    single = adapted(x)
+    for other in (adapted, pickle.loads(pickle.dumps(adapted)).train().to("cpu")):
+        with torch.autocast("cpu", torch.bfloat16):
+            low = other(x)
+        assert not other.obstacles
+        assert low.dtype == torch.bfloat16
+        assert 1e-4 < (low - single).norm() / single.norm() < 5e-2
+        low.float().square().mean().backward()
+        assert all(p.grad is not None and p.grad.isfinite().all() for p in other.parameters())

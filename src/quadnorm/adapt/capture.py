@@ -26,7 +26,7 @@ from torch.func import functional_call
 from quadnorm import _torch
 from quadnorm._precision import under_autocast
 from quadnorm._tensors import capturing
-from quadnorm.adapt.graph_passes import fold_constants, without_unused, written_nodes
+from quadnorm.adapt.graph_passes import fold_constants, merge_repeated, without_unused, written_nodes
 from quadnorm.adapt.trees import mapped, tensors
 from quadnorm.adapt.watch import CannotFollowError, first_line
 
@@ -165,6 +165,7 @@ def capture(
         graph = recorded(batch, static)
         graph.conditions, graph.comparisons = (lambda size: size == batch), (f"batch = {batch}",)
     _refuse_writing(graph)
+    merge_repeated(graph.module)
     fold_constants(graph.module)
     graph.state = without_unused(graph.module, graph.state)
     return graph

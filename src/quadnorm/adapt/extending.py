@@ -185,11 +185,7 @@ def _settled(extended: Extended, probe: Probe) -> tuple[AnchorReport, float]:
         except CannotFollowError:
             extended.stencils = "carried"
         else:
-            words = Reason.INTERPOLATED.value, Reason.DILATED.value
-            dilated = [
-                replace(e, action="dilated", why=e.why.replace(*words)) if e.action == "carried" else e for e in report
-            ]
-            return replace(report, entries=dilated), gap
+            return replace(report, entries=[_dilated(e) if e.action == "carried" else e for e in report]), gap
     elif listing.stencils:
         with suppress(CannotFollowError):
             return _by_shifted_runs(extended, probe, report, CannotFollowError())

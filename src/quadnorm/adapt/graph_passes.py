@@ -10,11 +10,14 @@ from torch import Tensor, fx, nn
 
 aten = torch.ops.aten
 _OVERLOAD: Any = type(aten.add.Tensor)
+_NUMBERS = ("_operator", "math")  # modules of functions of sizes
 
 
 def _aliases(node: fx.Node, writes: bool) -> list[fx.Node]:
     """The arguments of a call that its result is a view of, or with ``writes`` those that it writes into."""
-    if not isinstance(node.target, _OVERLOAD):
+    if node.target is operator.getitem and not writes:
+        return node.all_input_nodes
+    if not isinstance(node.target, _OVERLOAD) or (writes and node.target is aten.detach_.default):
         return []
     found = []
     schema = node.target._schema
@@ -26,17 +29,97 @@ def _aliases(node: fx.Node, writes: bool) -> list[fx.Node]:
     return found
 
 
+class _Memory:
+    """Which nodes of a graph may share memory, and which of these are written into by some call."""
+
+    def __init__(self, graph: fx.Graph) -> None:
+        self._first: dict[fx.Node, fx.Node] = {}  # of the nodes that share memory, another one, up to the first
+        for n in graph.nodes:
+            for base in _aliases(n, writes=False):
+                self._first[self.of(n)] = self.of(base)
+        self.written = {self.of(base) for n in graph.nodes for base in _aliases(n, writes=True)}
+
+    def of(self, node: fx.Node) -> fx.Node:
+        """One node that stands for all that may share memory with this one."""
+        while (first := self._first.get(node, node)) is not node:
+            node = first
+        return node
+
+    def is_written(self, node: fx.Node) -> bool:
+        return self.of(node) in self.written
+
+
 def written_nodes(graph: fx.Graph) -> set[fx.Node]:
-    """The nodes whose memory is written into by some call, views included."""
-    written: set[fx.Node] = set()
+    """The nodes whose memory is written into by some call, through whatever view."""
+    memory = _Memory(graph)
+    return {n for n in graph.nodes if memory.is_written(n)}
+
+
+def _write_anew(graph: fx.Graph) -> None:
+    """Exchange calls that write into what nobody else uses, such as ``gelu(x).add_(y)``, for ``gelu(x) + y``."""
     for n in graph.nodes:
-        waiting = _aliases(n, writes=True)
-        while waiting:
-            base = waiting.pop()
-            if base not in written:
-                written.add(base)
-                waiting += _aliases(base, writes=False)
-    return written
+        if not _aliases(n, writes=True) or not isinstance(base := n.args[0], fx.Node):
+            continue
+        name, overload = n.target._schema.name.split("::")[1], n.target._schema.overload_name or "default"
+        alone = len(base.users) == 1 and base.op == "call_function" and _is_pure(base) and not _aliases(base, False)
+        values = [i.meta.get("val") for i in n.all_input_nodes]
+        kinds = {v.dtype for v in values if isinstance(v, Tensor)}
+        shape = base.meta["val"].shape if isinstance(base.meta.get("val"), Tensor) else None
+        new = getattr(getattr(aten, name.removesuffix("_"), None), overload, None)
+        if alone and len(kinds) == 1 and new is not None and n.target is not new and n.meta["val"].shape == shape:
+            n.target = new
+
+
+def merge_repeated(module: fx.GraphModule) -> None:
+    """Compute once what is computed several times from the same, and leave out copies that nothing writes into.
+
+    The native run and the run on the new grid have such calls in common. Not merged: what an output shares memory with,
+    and calls on both sides of a change of gradients or autocast.
+    """
+    _write_anew(module.graph)
+    graph, memory = module.graph, _Memory(module.graph)
+    returned = {memory.of(n) for n in graph.output_node().all_input_nodes}
+    seen: dict[Any, fx.Node] = {}
+    section = 0
+    for n in list(graph.nodes):
+        if n.op == "get_attr" and not memory.is_written(n):
+            key: Any = id(getattr(module, str(n.target)))
+        elif n.op == "call_function" and _is_pure(n):
+            if memory.of(n) in returned or any(map(memory.is_written, (n, *n.all_input_nodes))):
+                continue
+            if _repeats_its_input(n):
+                n.replace_all_uses_with(n.args[0])
+                graph.erase_node(n)
+                continue
+            key = section, n.target, _hashable(n.args), _hashable(n.kwargs)
+        else:
+            section += n.op == "call_function" and not isinstance(n.target, _OVERLOAD)  # sets gradients or autocast
+            continue
+        if seen.setdefault(key, n) is not n:
+            n.replace_all_uses_with(seen[key])
+            graph.erase_node(n)
+    module.recompile()
+
+
+def _repeats_its_input(node: fx.Node) -> bool:
+    """Whether a call copies its input as it is, or converts it to the dtype that it has."""
+    if node.kwargs or not node.args or not isinstance(source := node.args[0], fx.Node):
+        return False
+    if node.target is aten.to.dtype and len(node.args) == 2:
+        value = source.meta.get("val")
+        return isinstance(value, Tensor) and value.dtype == node.args[1]
+    return node.target is aten.clone.default and len(node.args) == 1
+
+
+def _hashable(value: Any) -> Any:
+    """Nested arguments of a call, to be compared with others; 1, 1.0 and True are not the same."""
+    if isinstance(value, (tuple, list)):
+        return (type(value).__name__, *map(_hashable, value))
+    if isinstance(value, dict):
+        return tuple((k, _hashable(v)) for k, v in sorted(value.items()))
+    if isinstance(value, slice):
+        return _hashable((value.start, value.stop, value.step))
+    return value if isinstance(value, fx.Node) else (type(value), value)
 
 
 def fold_constants(module: fx.GraphModule) -> None:
@@ -70,7 +153,7 @@ def fold_constants(module: fx.GraphModule) -> None:
 def _is_pure(node: fx.Node) -> bool:
     """Whether a call gives the same for the same arguments, and does nothing else."""
     if not isinstance(node.target, _OVERLOAD):
-        return node.target is operator.getitem
+        return getattr(node.target, "__module__", "") in _NUMBERS
     return node.target.namespace == "aten" and torch.Tag.nondeterministic_seeded not in node.target.tags
 
 
@@ -79,8 +162,8 @@ def _has_effects(node: fx.Node) -> bool:
     if node.op in ("placeholder", "output"):
         return True
     if isinstance(node.target, _OVERLOAD):
-        return bool(_aliases(node, writes=True)) and node.target is not aten.detach_.default
-    return node.op == "call_function" and getattr(node.target, "__module__", "") not in ("_operator", "math")
+        return bool(_aliases(node, writes=True))
+    return node.op == "call_function" and getattr(node.target, "__module__", "") not in _NUMBERS
 
 
 def without_unused(module: fx.GraphModule, state: tuple[str, ...]) -> tuple[str, ...]:

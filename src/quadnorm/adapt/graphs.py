@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, Protocol
 
@@ -92,7 +92,7 @@ class _Input:
         return cls((args, kwargs), given, batch, tuple(t.ndim > 0 and t.shape[0] == batch for t in given))
 
     def kind(self, shape: Shape, training: Sequence[bool]) -> Any:
-        """What graphs are kept for."""
+        """What graphs are kept for, besides whether there are gradients."""
         sizes = tuple(
             (tuple(t.shape[1:]) if many else tuple(t.shape), many, t.dtype, t.device)
             for t, many in zip(self.tensors, self.batched, strict=True)
@@ -101,7 +101,7 @@ class _Input:
             torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind)
             for kind in sorted({t.device.type for t in self.tensors})
         )
-        modes = tuple(training), torch.is_grad_enabled(), amp, torch.get_default_device(), torch.get_default_dtype()
+        modes = tuple(training), amp, torch.get_default_device(), torch.get_default_dtype()
         return shape, _skeleton(self.arguments), sizes, modes
 
 
@@ -161,7 +161,7 @@ class Graphs:
                 watched = self._watch(adapted)
         given = _Input.of(adapted, args, kwargs, shape)
         try:
-            key = given.kind(shape, [m.training for m in watched.modules])
+            key = torch.is_grad_enabled(), given.kind(shape, [m.training for m in watched.modules])
         except _UnknownArgumentError as error:
             self._note(adapted, CannotCaptureError(Obstacle.ARGUMENTS, str(error)))
             return adapted.run_steered(args, kwargs, shape)
@@ -211,7 +211,7 @@ class Graphs:
             if found is not None or kind.obstacle is not None:
                 return found
             try:
-                found = self._captured(adapted, kind, given, shape)
+                found = self._captured(adapted, key, given, shape)
             except CannotCaptureError as error:
                 kind.obstacle = error.obstacle
                 self._note(adapted, error)
@@ -223,9 +223,11 @@ class Graphs:
         """A graph that is known to be right for the batch."""
         return next((r for r in kind.ready if r.graph.proven.get(batch)), None)
 
-    def _captured(self, adapted: SteeredModel, kind: _Kind, given: _Input, shape: Shape) -> _Ready:
+    def _captured(self, adapted: SteeredModel, key: Any, given: _Input, shape: Shape) -> _Ready:
         """A graph that is right for the batch: one that there is already, else a new one."""
         assert self.watched is not None
+        gradients, kind_of_input = key
+        kind, other = self.kinds[key], self.kinds.get((not gradients, kind_of_input), _Kind())
         if self.changes > MAX_CHANGES:
             raise CannotCaptureError(Obstacle.STATE)
         if self.watched.has_hooks():
@@ -235,7 +237,7 @@ class Graphs:
         for ready in kind.ready:
             if proof.holds(ready.graph):
                 return ready
-        graph = proof.new_graph(adapted.model)
+        graph = proof.borrowed([r.graph for r in other.ready]) or proof.new_graph(adapted.model)
         self.watched.leave_out(proof.remembered)
         slots = state_slots(adapted.model)
         ready = _Ready(graph, [slots[name] for name in graph.state])
@@ -284,6 +286,15 @@ class _Proof:
                 (graph.exact and batch > 1) or self._agrees(graph, batch)
             )
         return graph.proven[batch]
+
+    def borrowed(self, graphs: Sequence[Graph]) -> Graph | None:
+        """One that was captured with gradients where there are none, or the other way, if it is right here too."""
+        for graph in graphs:
+            own = replace(graph, proven={})
+            if graph.conditions(self.given.batch) and self._agrees(own, self.given.batch):
+                own.proven[self.given.batch] = True
+                return own
+        return None
 
     def _agrees(self, graph: Graph, batch: int) -> bool:
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -17,14 +16,12 @@ from quadnorm._precision import full_precision
 from quadnorm._tensors import constant
 from quadnorm.adapt.forms import Form, Forms
 from quadnorm.adapt.trees import tensors
-from quadnorm.carry.lines import spline
+from quadnorm.carry.lines import matrix_at
 from quadnorm.measures import Anchored
-from quadnorm.measures._cache import TensorCache
+from quadnorm.measures._cache import CACHE
 from quadnorm.measures.base import Shape
 from quadnorm.measures.padded import PaddedAxis
 from quadnorm.measures.placement import PLACEMENTS, among
-
-_MATRICES = TensorCache(64 * 2**20)
 
 
 def positions(
@@ -55,37 +52,23 @@ class PaddedGridAxis(NamedTuple):
         return self.samples + self.extra
 
 
-@constant
-@lru_cache(maxsize=512)
-def _between(placement: str, old: PaddedGridAxis, new: PaddedGridAxis, wraps: bool) -> Tensor:
-    """M (new, old): values at the old samples to values at the new ones; exact where they coincide."""
-    return interpolation(
-        positions(placement, old.samples, new.samples, new.extra, new.origin, old.origin), old.length, wraps
-    )
-
-
 def interpolation(at: np.ndarray, m: int, wraps: bool) -> Tensor:
     """M (P, m): values at m samples to values at the places ``at``, fractional indices; a spline, or waves if it
     ``wraps``."""
-    if m == 1:
-        return torch.ones(len(at), 1, dtype=torch.float64, device="cpu")
-    if wraps:
-        waves = np.exp(2j * np.pi * np.outer(at / m, np.arange(m // 2 + 1)))
-        waves[:, 1 : (m + 1) // 2] *= 2
-        return torch.from_numpy((waves @ np.fft.rfft(np.eye(m), axis=0)).real / m)
-    place = torch.from_numpy(np.clip(at, -1.0, m))  # beyond lies padding, which is cut off again
+    place = torch.from_numpy(at if wraps else np.clip(at, -1.0, m))  # beyond lies padding, which is cut off again
     low = place.floor()
-    return spline(low.long(), place - low, m)
+    return matrix_at(low.long(), place - low, m, "cubic", wraps)
 
 
-@constant
-@lru_cache(maxsize=512)
-def _selection(placement: str, old: PaddedGridAxis, new: PaddedGridAxis) -> Tensor | None:
-    """The index of the old sample at the place of each new sample; None if some new sample lies between."""
+def _transfer(placement: str, old: PaddedGridAxis, new: PaddedGridAxis, wraps: bool) -> Tensor:
+    """M (new, old): values at the old samples to values at the new ones; where all of these are old ones, their indices
+    (new,)."""
     a, b = among(placement, old.samples, placement, new.samples, np.arange(new.length) - new.origin)
     whole = a // b + old.origin
-    same = (a % b == 0) & (whole >= 0) & (whole < old.length)
-    return torch.from_numpy(np.asarray(whole, dtype=np.int64)) if same.all() else None
+    if ((a % b == 0) & (whole >= 0) & (whole < old.length)).all():
+        return torch.from_numpy(np.asarray(whole, dtype=np.int64))
+    at = positions(placement, old.samples, new.samples, new.extra, new.origin, old.origin)
+    return interpolation(at, old.length, wraps)
 
 
 @dataclass(frozen=True)
@@ -148,6 +131,13 @@ class Nodes:
                 t = self.carry(t, dim, form, wrap=wrap)
         return t
 
+    def restricted(self, t: Tensor, forms: Forms, *, wrap: bool = True) -> Tensor:
+        """Every axis on the grid from the new grid's samples to the training grid's."""
+        for dim, form in enumerate(forms):
+            if form.on_grid and t.shape[dim] == self.size(form):
+                t = self.restrict(t, dim, form, wrap=wrap)
+        return t
+
     def on_own_grid(self, t: Tensor, dim: int, k: int, size: int) -> Tensor:
         """Axis ``dim`` of t from a grid of its own to one with ``size`` samples, both placed as the samples of axis k
         are."""
@@ -185,16 +175,15 @@ class Nodes:
     def _along(
         self, x: Tensor, dim: int, placement: str, old: PaddedGridAxis, new: PaddedGridAxis, wrap: bool
     ) -> Tensor:
-        index = _selection(placement, old, new)
-        if index is not None:
-            return x.index_select(dim, index.to(x.device))
         dtype = _matrix_dtype(x.dtype)
         wraps = wrap and placement == "periodic" and old.extra == 0
-        M = _MATRICES.get(
-            (placement, old, new, wraps, x.device, dtype),
-            lambda: _between(placement, old, new, wraps).to(x.device, dtype),
-        )
-        return _mixed(x, dim, M)
+
+        def build() -> Tensor:
+            M = _transfer(placement, old, new, wraps)
+            return M.to(x.device, dtype if M.ndim == 2 else None)
+
+        M = CACHE.get(("nodes", placement, old, new, wraps, x.device, dtype), build)
+        return _mixed(x, dim, M) if M.ndim == 2 else x.index_select(dim, M)
 
 
 def _matrix_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -212,14 +201,7 @@ def _mixed(x: Tensor, dim: int, M: Tensor) -> Tensor:
 
 def at_training_nodes(output: Any, forms: tuple[Forms, ...], nodes: Nodes) -> list[Tensor]:
     """The tensors of an output on the new grid, at the training grid's nodes."""
-    results = []
-    for t, fs in zip(tensors(output), forms, strict=True):
-        y = t
-        for dim, f in enumerate(fs):
-            if f.on_grid and y.shape[dim] == nodes.size(f):
-                y = nodes.restrict(y, dim, f)
-        results.append(y)
-    return results
+    return [nodes.restricted(t, fs) for t, fs in zip(tensors(output), forms, strict=True)]
 
 
 def relative_gap(output: Any, native: Any) -> float:

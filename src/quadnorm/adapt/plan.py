@@ -67,11 +67,7 @@ def is_foreign(t: Tensor, others: Sequence[Tensor | None], forms: Forms, runs: G
         if other is None or not any(f.on_grid and k in f.axes for f in forms):
             continue
         shape = (*runs.native[:k], runs.refined[k], *runs.native[k + 1 :])
-        nodes = Nodes(runs.native, shape, runs.placements)
-        restricted = other
-        for dim, f in enumerate(forms):
-            if f.on_grid and other.shape[dim] == f.size(shape):
-                restricted = nodes.restrict(restricted, dim, f, wrap=False)
+        restricted = Nodes(runs.native, shape, runs.placements).restricted(other, forms, wrap=False)
         if restricted.shape != t.shape:
             return True
         scale = t.abs().max().clamp_min(1e-30)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from itertools import product
-from math import pi, prod, sqrt
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 
 from quadnorm.adapt.graph_passes import adopt
+from quadnorm.adapt.operations import TABLE
+from quadnorm.adapt.operations.fourier import Transform, divisor
+from quadnorm.carry.waves import multiplicities, waves
 
 aten = torch.ops.aten
 
@@ -37,11 +39,12 @@ _ALIKE = {
     *("sum", "mean", "pad", "constant_pad_nd", "detach", "alias", "repeat", "tile", "gather", "chunk", "split"),
     *("split_with_sizes", "unbind", "neg", "copy_", "slice_scatter", "select_scatter", "index_put", "index_put_"),
     *("index_copy", "index_copy_", "diagonal", "lift_fresh_copy", "broadcast_to", "reshape_as", "negative"),
+    *("fft_fftshift", "fft_ifftshift"),
 }
 _PRODUCTS = {"mul", "multiply", "matmul", "mm", "bmm", "einsum", "tensordot", "dot", "mv", "inner", "outer", "mul_"}
 _NEW = {"zeros", "ones", "full", "empty", "zeros_like", "ones_like", "empty_like", "full_like", "new_zeros", "new_ones"}
 _NEW |= {"new_empty", "new_full"}
-_FOURIER = {f"fft_{i}{r}fft{n}": (bool(i), bool(r), n) for i in ("", "i") for r in ("", "r") for n in ("", "2", "n")}
+_INVERSE = {None: "forward", "backward": "forward", "forward": "backward"}  # what a transform divides by
 _REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64, torch.complex32: torch.float16}
 
 Value = Any  # a node, a number, or a nesting of these
@@ -141,8 +144,9 @@ class _Rewriter:
 
     def _rewrite(self, n: fx.Node, name: str) -> fx.Node | Pair:
         args, kwargs = n.args, n.kwargs
-        if name in _FOURIER:
-            return self._transform(n, *_FOURIER[name])
+        operation = TABLE.get(name.removeprefix("fft_"))
+        if isinstance(operation, Transform):
+            return self._transform(n, operation)
         if name in _NEW:
             return self._new(n)
         if name in _PRODUCTS:
@@ -238,23 +242,17 @@ class _Rewriter:
 
     # --- transforms --------------------------------------------------------------------------------------------------
 
-    def _transform(self, n: fx.Node, inverse: bool, half: bool, several: str) -> fx.Node | Pair:
-        given = _arguments(n)
-        shape = _shape(n.args[0])
-        sizes, dims, norm = given.get("s", given.get("n")), given.get("dim"), given.get("norm")
-        if dims is None:
-            count = 2 if several == "2" else len(sizes) if sizes is not None else len(shape)
-            dims = list(range(-count, 0)) if several else [-1]
-        dims = [d % len(shape) for d in (dims if isinstance(dims, (list, tuple)) else [dims])]
-        wanted = [None] * len(dims) if sizes is None else sizes if isinstance(sizes, (list, tuple)) else [sizes]
-        lengths = [shape[d] if m in (None, -1) else m for m, d in zip(wanted, dims, strict=True)]
-        if inverse and half and wanted[-1] in (None, -1):
-            lengths[-1] = 2 * (shape[dims[-1]] - 1)
-        if not all(isinstance(m, int) for m in lengths):
+    def _transform(self, n: fx.Node, operation: Transform) -> fx.Node | Pair:
+        given, shape = _arguments(n), _shape(n.args[0])
+        inverse, half = operation.inverse, operation.half
+        given = {**given, "s": given.get("s", given.get("n"))}
+        dims = operation.dims_of(given, len(shape))
+        wanted = given["s"] if isinstance(given["s"], (list, tuple)) else [given["s"]]
+        lengths = [] if any(isinstance(m, fx.Node) for m in wanted) else operation.lengths(given, shape, dims)
+        if not lengths or not all(isinstance(m, int) for m in lengths):
             raise NotInRealPairsError("a transform along the batch")
-        total = prod(lengths)
-        scale = {None: 1 / total if inverse else 1.0, "backward": 1 / total if inverse else 1.0}
-        scale |= {"forward": 1.0 if inverse else 1 / total, "ortho": 1 / sqrt(total)}
+        norm: Any = given.get("norm")
+        scale = 1 / divisor(lengths, norm if inverse else _INVERSE.get(norm, norm))
         pair: Pair = self.pairs.get(n.args[0], (self.nodes.get(n.args[0]), None))  # type: ignore[arg-type]
         value = _value(n.args[0])
         real = _REAL.get(value.dtype, value.dtype)
@@ -263,7 +261,7 @@ class _Rewriter:
             axes.reverse()  # the real one first
         for at, (d, m) in axes:
             last = half and at == len(dims) - 1
-            factor = scale[norm] if at == axes[0][0] else 1.0
+            factor = scale if at == axes[0][0] else 1.0
             pair = self._along(pair, d, len(shape), shape[d], m, inverse, last, factor, real, value.device)
         return pair[0] if half and inverse else pair
 
@@ -281,15 +279,13 @@ class _Rewriter:
         device: torch.device,
     ) -> Pair:
         """A transform of m samples along dimension d; the input has ``given`` of them, more or less are cut or 0."""
-        waves = m // 2 + 1 if half else m
-        rows, columns = (min(given, waves), m) if inverse else (min(given, m), waves)
-        j, k = torch.arange(rows, dtype=torch.float64, device="cpu"), torch.arange(columns, device="cpu")
-        angle = 2 * pi / m * torch.remainder(j[:, None] * k, m)
-        cos, sin = torch.cos(angle) * factor, torch.sin(angle) * factor
+        kept = m // 2 + 1 if half else m
+        rows, columns = (min(given, kept), m) if inverse else (min(given, m), kept)
+        j, k = (torch.arange(n, dtype=torch.float64, device="cpu") for n in (rows, columns))
+        E = waves(j, k / m) * factor
         if inverse and half:
-            times = torch.where((j == 0) | (2 * j == m), 1.0, 2.0)[:, None]
-            cos, sin = cos * times, sin * times
-        C, S = (self._constant(t.to(device, dtype)) for t in (cos, sin))
+            E = E * multiplicities(m)[:rows, None]
+        C, S = (self._constant(t.to(device, dtype)) for t in (E.real, E.imag))
 
         def along(x: Value, M: Value) -> Value:
             return self._do(aten.matmul.default, x, M)

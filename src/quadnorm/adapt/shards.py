@@ -19,13 +19,12 @@ from quadnorm.adapt.layouts import Dims, grid_of_inputs, map_fields
 from quadnorm.adapt.points import PointNodes, arranged_shard
 from quadnorm.adapt.trees import mapped
 from quadnorm.carry.grids import carry
-from quadnorm.measures._cache import TensorCache
+from quadnorm.measures._cache import CACHE
 from quadnorm.measures.base import Shape
 from quadnorm.measures.placement import PLACEMENTS
 from quadnorm.parallel.collectives import spread, total
 from quadnorm.parallel.split import Part, Range, Split
 
-_MATRICES = TensorCache(64 * 2**20)
 ROWS = 512  # columns of a restriction made at once
 
 
@@ -98,4 +97,4 @@ def _restriction(placement: str, n: int, mine: Range, n0: int, method: str, like
         ]
         return torch.cat(parts).to(like.device, like.dtype)
 
-    return _MATRICES.get((placement, n, mine, n0, method, like.device, like.dtype), build)
+    return CACHE.get(("shards", placement, n, mine, n0, method, like.device, like.dtype), build)

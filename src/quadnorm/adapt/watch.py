@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from quadnorm._tensors import is_recording
+from quadnorm._tensors import directly, is_recording
 from quadnorm.adapt import patches
 from quadnorm.adapt.functions import JOINED, MEETS, canonical, writes
 from quadnorm.adapt.patches import LIVE, hidden_sizes, unhidden
@@ -141,6 +141,8 @@ class Live(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if is_recording() and (getattr(func, "__module__", None) or "").startswith("quadnorm."):
+            func = directly(func)
         if self.paused:
             return func(*args, **kwargs)
         given = tensors((args, kwargs))

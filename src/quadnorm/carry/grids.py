@@ -12,10 +12,8 @@ from quadnorm._precision import full_precision, is_exporting
 from quadnorm._suggest import unknown
 from quadnorm._tensors import constant
 from quadnorm.carry.lines import KEEP_SAMPLES, METHODS, Axis1D, fourier, matrix, nearest
-from quadnorm.measures._cache import TensorCache
+from quadnorm.measures._cache import CACHE
 from quadnorm.measures.placement import PLACEMENTS, among, placements_per_axis
-
-_MATRICES = TensorCache(64 * 2**20)
 
 
 def carry(
@@ -122,5 +120,5 @@ def _along(x: Tensor, dim: int, axis: Axis1D, method: str) -> Tensor:
 def _matrix(axis: Axis1D, method: str, device: torch.device, dtype: torch.dtype) -> Tensor:
     if torch.compiler.is_compiling():  # a trace must contain the formula, not a tensor from the cache
         return matrix(axis, method, device).to(dtype)
-    key = (axis, method, device, dtype)
-    return _MATRICES.get(key, lambda: matrix(axis, method).to(device=device, dtype=dtype))
+    key = ("carry", axis, method, device, dtype)
+    return CACHE.get(key, lambda: matrix(axis, method).to(device=device, dtype=dtype))

@@ -9,9 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from quadnorm.measures._cache import TensorCache
-
-_MAPS = TensorCache(64 * 2**20)
+from quadnorm.measures._cache import CACHE
 
 
 def linear_map(source: Any, target: Any) -> tuple[Tensor, Tensor]:
@@ -29,7 +27,7 @@ def linear_map(source: Any, target: Any) -> tuple[Tensor, Tensor]:
     if s.shape[1] != t.shape[1]:
         raise ValueError(f"the clouds have {s.shape[1]} and {t.shape[1]} dimensions; expected the same")
     key = tuple(hashlib.blake2b(a.tobytes(), digest_size=16).hexdigest() + str(a.shape) for a in (s, t))
-    packed = _MAPS.get(key, lambda: torch.from_numpy(_build(s, t)))
+    packed = CACHE.get(("scattered", *key), lambda: torch.from_numpy(_build(s, t)))
     k = packed.shape[1] // 2
     return packed[:, :k].long(), packed[:, k:]
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from quadnorm._precision import sum_dtype
 from quadnorm.measures import PLACEMENTS, Anchored, Blend, Grid, Masked, Measure, Separable, as_measure
-from quadnorm.measures._cache import TensorCache
+from quadnorm.measures._cache import CACHE
 from quadnorm.measures.axes import RuleAxis
 from quadnorm.measures.placement import Placements, as_placements, placements_per_axis, rules_of
 from quadnorm.norms import make_norm
@@ -20,7 +20,6 @@ from quadnorm.norms.factory import parse
 from quadnorm.norms.weights import blended, check_weights, given_mask, given_weights, scaled
 
 COUNTING = Grid("counting")
-_POSITIONS = TensorCache(64 * 2**20)
 
 
 class Measured(nn.Module):
@@ -71,7 +70,7 @@ def positions(
     if torch.compiler.is_compiling():
         return _positions(measure, placement, shape).to(device=device, dtype=dtype)
     key = (measure, placement, shape, device, dtype)
-    return _POSITIONS.get(key, lambda: _positions(measure, placement, shape).to(device=device, dtype=dtype))
+    return CACHE.get(("positions", *key), lambda: _positions(measure, placement, shape).to(device=device, dtype=dtype))
 
 
 def _positions(measure: Measure, placement: Placements, shape: tuple[int, ...]) -> Tensor:

@@ -8,13 +8,10 @@ import torch
 from torch import Tensor
 
 from quadnorm.measures import Blend, Masked, Measure, Separable, rule
-from quadnorm.measures._cache import TensorCache
+from quadnorm.measures._cache import CACHE
 from quadnorm.measures.placement import Placements, placements_per_axis
 from quadnorm.operators.domain import counting
 from quadnorm.parallel.split import Part
-
-_WEIGHTS = TensorCache(256 * 2**20)
-_PLACES = TensorCache(64 * 2**20)
 
 
 def local_weights(measure: Measure, part: Part, device: torch.device, dtype: torch.dtype) -> Tensor:
@@ -22,7 +19,9 @@ def local_weights(measure: Measure, part: Part, device: torch.device, dtype: tor
     if torch.compiler.is_compiling():
         return _weights(measure, part).to(device=device, dtype=dtype)
     key = (measure, part, device, dtype)
-    return _WEIGHTS.get(key, lambda: _weights(measure, part).to(device=device, dtype=dtype).contiguous())
+    return CACHE.get(
+        ("weights of a part", *key), lambda: _weights(measure, part).to(device=device, dtype=dtype).contiguous()
+    )
 
 
 def _weights(measure: Measure, part: Part) -> Tensor:
@@ -79,7 +78,9 @@ def local_places(
     key = (measure, placement, part, device, dtype)
     if torch.compiler.is_compiling():
         return _places(measure, placement, part).to(device=device, dtype=dtype)
-    return _PLACES.get(key, lambda: _places(measure, placement, part).to(device=device, dtype=dtype))
+    return CACHE.get(
+        ("places of a part", *key), lambda: _places(measure, placement, part).to(device=device, dtype=dtype)
+    )
 
 
 def _places(measure: Measure, placement: Placements, part: Part) -> Tensor:

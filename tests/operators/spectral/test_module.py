@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quadnorm.measures import Grid
+from quadnorm.measures._cache import CACHE
 from quadnorm.operators import SpectralConv
-from quadnorm.operators.spectral.dft import MATRICES, Wave, matrix
+from quadnorm.operators.spectral.dft import Wave, matrix
 from quadnorm.operators.spectral.products import cheapest_order
 from quadnorm.operators.spectral.transforms import through_matrices, through_real_matrices
 
@@ -149,15 +150,15 @@ def test_the_cheapest_order_of_axes():
 
 
 def test_matrices_are_kept_within_bounds():
-    MATRICES.clear()
+    CACHE.clear()
     layer = SpectralConv(1, 1, 2)
     x = torch.randn(1, 1, 16, 16)
     layer(x)
-    kept = len(MATRICES)
+    kept = len(CACHE)
     layer(x)
-    assert len(MATRICES) == kept > 0
+    assert len(CACHE) == kept > 0
     assert all(name in ("weight",) for name in layer.state_dict())
-    assert MATRICES.bytes <= MATRICES.max_bytes
+    assert CACHE.bytes <= CACHE.max_bytes
 
 
 @pytest.mark.parametrize(

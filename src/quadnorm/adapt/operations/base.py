@@ -24,7 +24,7 @@ class Operation:
     extended: Reason = Reason.INTERPOLATED
     anchored: Reason = Reason.MEASURE
     carried: ClassVar[bool] = False  # whether there is no formula between the training nodes
-    relates_neighbours: ClassVar[bool] = False  # whether a result is in units of the grid's spacing
+    relates_neighbours: bool = False  # whether a result is in units of the grid's spacing
 
     def arguments(self, args: Any, kwargs: Any) -> dict[str, Any]:
         """Arguments by name, whether given by position or by keyword."""
@@ -90,8 +90,8 @@ class Carried(Operation):
 
     carried = True
 
-    def __init__(self, reason: Reason) -> None:
-        self.reason = reason
+    def __init__(self, reason: Reason, relates_neighbours: bool = False) -> None:
+        self.reason, self.relates_neighbours = reason, relates_neighbours
 
     def keep(self, step: Step) -> Any:
         return mapped(torch.clone, step.result)

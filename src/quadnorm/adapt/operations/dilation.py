@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -76,7 +75,6 @@ def sampled_axis(nodes: Nodes, form: Form, size: int) -> SampledAxis | None:
 
 
 @constant
-@lru_cache(maxsize=512)
 def _continued(axis: SampledAxis, before: int, after: int, mode: str, padded: tuple[bool, bool]) -> Any:
     """Two samples for each place from ``before`` samples before the axis to ``after`` behind it, the share of the
     second (None: nothing), and what is left of both (None: all): index, other index, share, weight."""

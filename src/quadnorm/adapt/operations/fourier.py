@@ -47,15 +47,18 @@ class Transform(Operation):
 
     def dims(self, step: Step) -> list[int]:
         """The dimensions that are transformed, the last of them perhaps to half a spectrum."""
-        given = step.arguments
-        x, dim = given["input"], given.get("dim")
+        return self.dims_of(step.arguments, step.arguments["input"].ndim)
+
+    def dims_of(self, given: Mapping[str, Any], ndim: int) -> list[int]:
+        """The same from a call's arguments by name, and the rank of its input."""
+        dim = given.get("dim")
         if dim is None and self.name.endswith("2"):
             dim = (-2, -1)
         elif dim is None and self.name.endswith("n"):
-            dim = tuple(range(-(len(given["s"]) if given.get("s") is not None else x.ndim), 0))
+            dim = tuple(range(-(len(given["s"]) if given.get("s") is not None else ndim), 0))
         elif dim is None:
             dim = -1
-        return [d % x.ndim for d in (dim if isinstance(dim, (tuple, list)) else (dim,))]
+        return [d % ndim for d in (dim if isinstance(dim, (tuple, list)) else (dim,))]
 
     def lengths(self, given: Mapping[str, Any], shape: Sequence[int], dims: list[int]) -> list[int]:
         """Samples per transformed dimension of a call with the given arguments, whose input has ``shape``."""
@@ -334,7 +337,7 @@ def _synthesis(n: int, at: Positions, half: bool, like: Tensor) -> Tensor:
     return CACHE.get(("synthesis", n, at, half, like.device, like.dtype), build)
 
 
-def _divisor(native: list[int], norm: str | None) -> float:
+def divisor(native: list[int], norm: str | None) -> float:
     """What an inverse transform of ``native`` samples divides by."""
     return {None: prod(native), "backward": prod(native), "ortho": sqrt(prod(native)), "forward": 1}[norm]
 
@@ -343,7 +346,7 @@ def _synthesised(
     Y: Tensor, dims: list[int], native: list[int], at: list[Positions], half: bool, norm: str | None
 ) -> Tensor:
     r"""The inverse transform of Y to ``native`` samples, at places t: :math:`\sum_k Y_k e^{2\pi i k t / n_0}`."""
-    Y = _fitted(Y, dims, native, half) * (1 / _divisor(native, norm))
+    Y = _fitted(Y, dims, native, half) * (1 / divisor(native, norm))
     complexes = dims[:-1] if half else dims
     for d, n0, t in zip(complexes, native, at, strict=False):
         Y = torch.matmul(Y.movedim(d, -1), _synthesis(n0, t, False, Y)).movedim(-1, d)
@@ -372,7 +375,7 @@ def _synthesised_at_points(
         turns = torch.from_numpy(t + nodes.origins.get((k, forms[k].extra[0]), 0)) / n0
         E = waves(frequencies(n0, last), turns)
         rows.append((E * multiplicities(n0)[:, None] if last else E).T)
-    y = values_at_points(_fitted(Y, dims, native, half) / _divisor(native, norm), dims, rows)
+    y = values_at_points(_fitted(Y, dims, native, half) / divisor(native, norm), dims, rows)
     y = torch.unflatten(y.real if half else y, dims[0], nodes.shape)
     amounts: list[int] = []
     for k, f in enumerate(forms):
@@ -409,29 +412,26 @@ class SpectralConvolution(Operation):
         measure = layer.measure
         if measure == COUNTING:
             measure = Anchored(step.nodes.native, step.nodes.placements)
-        axes, full = waves_of(
+        axes, _ = waves_of(
             measure, len(modes.kept), layer.kernel != "quadrature", layer.placement, layer.period, layer.padding
         )
         with full_precision(x0):
             weight = layer.full_weight()
             real = weight.real.dtype
-            old, new = (
-                list(zip(axes, sizes, modes.tops, strict=True)) for sizes in (step.nodes.native, step.nodes.shape)
-            )
-            role = "analysis" if full is None else "plain"
             roles = ["plain"] * (len(modes.kept) - 1) + ["half"]
-            analysis = tuple(matrix(*a, role, x0.device, real) for a in old)
-            field = x0.to(real)
-            if full is not None:
-                field = field * full.shared_weights(step.nodes.native, x0.device, real)
+            # As the layer itself does on the training grid, so that a graph has this part once.
+            analysis, _, weights = layer.matrices(step.nodes.native, x0.device, real)
+            field = x0.to(real) if weights is None else x0.to(real) * weights
             constant = None if bias is None else bias.to(real)
             if isinstance(step.nodes, PointNodes):
                 places = torch.from_numpy(step.nodes.points).T
-                rows = [waves_at(*a, r, p).T for a, r, p in zip(old, roles, places, strict=True)]
+                old = zip(axes, step.nodes.native, modes.tops, roles, places, strict=True)
+                rows = [waves_at(*a).T for a in old]
                 t = output_coefficients(field, weight, constant, modes, analysis)  # (*rows, B, C)
                 y = values_at_points(t, list(range(len(rows))), rows).permute(1, 2, 0)
                 return torch.unflatten(y, 2, step.nodes.shape).to(x0.dtype)
-            synthesis = tuple(matrix(*a, r, x0.device, real) for a, r in zip(new, roles, strict=True))
+            new = zip(axes, step.nodes.shape, modes.tops, roles, strict=True)
+            synthesis = tuple(matrix(*a, x0.device, real) for a in new)
             way = through_matrices if is_plain(field, weight, constant) else through_real_matrices
             return way(field, weight, constant, modes, analysis, synthesis).to(x0.dtype)
 

@@ -116,32 +116,16 @@ class GroupNormCall(ChannelNorm):
 class InstanceNormCall(ChannelNorm):
     """``F.instance_norm``, and the lower level's form with nine arguments; running statistics are no sum."""
 
-    parameters: tuple[str, ...] = (
-        "input",
-        "running_mean",
-        "running_var",
-        "weight",
-        "bias",
-        "use_input_stats",
-        "momentum",
-        "eps",
-    )
-    low_level: tuple[str, ...] = (
-        "input",
-        "weight",
-        "bias",
-        "running_mean",
-        "running_var",
-        "use_input_stats",
-        "momentum",
-        "eps",
-    )
+    running, affine = ("running_mean", "running_var"), ("weight", "bias")
+    flag, default = "use_input_stats", True  # the argument that says whether statistics are the input's
 
     def arguments(self, args: Any, kwargs: Any) -> dict[str, Any]:
-        return dict(zip(self.low_level, args, strict=False)) if len(args) == 9 else super().arguments(args, kwargs)
+        first = (*self.affine, *self.running) if len(args) == 9 else (*self.running, *self.affine)
+        names = ("input", *first, self.flag, "momentum", "eps")
+        return dict(zip(names, args, strict=False)) | super().arguments((), kwargs)
 
     def mixes(self, step: Step) -> bool:
-        return bool(step.call.axes) and bool(step.arguments.get("use_input_stats", True))
+        return bool(step.call.axes) and bool(step.arguments.get(self.flag, self.default))
 
     def harmless(self, step: Step) -> Reason | None:
         return None if self.mixes(step) else Reason.RUNNING
@@ -150,32 +134,10 @@ class InstanceNormCall(ChannelNorm):
 class BatchNorm(InstanceNormCall):
     """``F.batch_norm``: statistics of a batch are not those of a grid, and are not anchored."""
 
-    parameters: tuple[str, ...] = (
-        "input",
-        "running_mean",
-        "running_var",
-        "weight",
-        "bias",
-        "training",
-        "momentum",
-        "eps",
-    )
-    low_level: tuple[str, ...] = (
-        "input",
-        "weight",
-        "bias",
-        "running_mean",
-        "running_var",
-        "training",
-        "momentum",
-        "eps",
-    )
+    flag, default = "training", False
 
     def groups(self, given: dict[str, Any]) -> int | None:
         return None
-
-    def mixes(self, step: Step) -> bool:
-        return bool(step.call.axes) and bool(step.arguments.get("training", False))
 
     def cause(self, step: Step) -> str:
         tracked = step.arguments.get("running_mean") is not None

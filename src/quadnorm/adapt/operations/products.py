@@ -132,12 +132,6 @@ class Linear(Product):
         return Factors((a, b), ((a.ndim - 1,), (b.ndim - 1,)), free)
 
 
-class Inner(Linear):
-    """``torch.inner``."""
-
-    parameters: tuple[str, ...] = ("input", "other")
-
-
 class TensorDot(Product):
     """``torch.tensordot``."""
 
@@ -234,7 +228,6 @@ def _with_itself(step: WeightedStep, t: Tensor, weighted: Tensor) -> Any:
 register("matmul bmm mm mv dot vdot", Product())
 register("rmatmul", ReversedProduct())
 register("addmm baddbmm addbmm addmv", ProductOnto())
-register("linear", Linear())
-register("inner", Inner())
+register("linear inner", Linear())
 register("tensordot", TensorDot())
 register("einsum", Einsum())

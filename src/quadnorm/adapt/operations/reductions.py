@@ -233,7 +233,6 @@ class Derivative(Carried):
 
     parameters: tuple[str, ...] = ("outputs", "inputs", "grad_outputs")
     anchored = Reason.DERIVATIVE
-    relates_neighbours = True
 
     def sums(self, step: WeightedStep) -> bool:
         """Not with an axis of the grid inside a ``vmap``: which rows of a Jacobian these are cannot be seen."""
@@ -272,4 +271,4 @@ register(each_dimension("adaptive_avg_pool"), AveragePool())
 register(each_dimension("adaptive_max_pool"), Reduction(Reason.PICKED))
 register("softmax log_softmax softmin", Softmax())
 register("normalize", NormalizeCall())
-register("autograd.grad", Derivative(Reason.DERIVED))
+register("autograd.grad", Derivative(Reason.DERIVED, relates_neighbours=True))

@@ -43,10 +43,15 @@ class Convolution(Carried):
 
 
 class Along(Carried):
-    """What works along one dimension, or several; ``place``: where that stands among the arguments by position."""
+    """What works along one dimension, or several, such as differences, shifts and running sums.
 
-    def __init__(self, reason: Reason, place: int = 1, default: int | None = None) -> None:
-        super().__init__(reason)
+    ``place``: where the dimension stands among the arguments by position.
+    """
+
+    def __init__(
+        self, reason: Reason, place: int = 1, default: int | None = None, relates_neighbours: bool = True
+    ) -> None:
+        super().__init__(reason, relates_neighbours)
         self.place, self.default = place, default
 
     def mixes(self, step: Step) -> bool:
@@ -63,13 +68,7 @@ class Along(Carried):
         return any(isinstance(d, int) and forms[d].moves for d in dims)
 
 
-class Neighbours(Along):
-    """Differences, shifts and running sums along the samples: in units of the grid's spacing."""
-
-    relates_neighbours = True
-
-
-class Roll(Neighbours):
+class Roll(Along):
     """``roll``: by the same distance where the axis is periodic."""
 
     parameters: tuple[str, ...] = ("input", "shifts", "dims")
@@ -105,21 +104,13 @@ class Roll(Neighbours):
 class Recurrence(Carried):
     """A recurrent layer along the samples; not one over a sequence that each sample has."""
 
-    relates_neighbours = True
-
     def mixes(self, step: Step) -> bool:
         call = step.call
         first = bool(call.kwargs.get("batch_first", call.args[8] if len(call.args) > 8 else False))
         return call.argument_forms[0][1 if first and len(call.argument_forms[0]) == 3 else 0].moves
 
 
-class Ordered(Carried):
-    """Other functions of samples in their order."""
-
-    relates_neighbours = True
-
-
-class Solve(Ordered):
+class Solve(Carried):
     """Linear algebra in which a dimension of samples goes."""
 
     def mixes(self, step: Step) -> bool:
@@ -131,7 +122,6 @@ class Slice(Carried):
 
     parameters: tuple[str, ...] = ("input", "index")
     anchored = Reason.CUT
-    relates_neighbours = True
 
     def mixes(self, step: Step) -> bool:
         """Whether samples of the grid itself are left out, or every second one: not where padding is cut off."""
@@ -212,19 +202,17 @@ register(each_dimension("max_pool_with_indices", "max_unpool"), Carried(Reason.P
 register(" ".join(f"{a}max_pool{d}d_with_indices" for a in ("", "adaptive_") for d in (1, 2, 3)), Carried(Reason.POOLS))
 register("interpolate upsample grid_sample upsample_nearest upsample_bilinear", Carried(Reason.RESAMPLED))
 register("unfold fold pixel_shuffle pixel_unshuffle im2col col2im", Carried(Reason.PATCHES))
-register("gumbel_softmax", Along(Reason.SHARED, place=4, default=-1))
+register("gumbel_softmax", Along(Reason.SHARED, place=4, default=-1, relates_neighbours=False))
 register("roll", Roll(Reason.SHIFTED, place=2))
-register("diff", Neighbours(Reason.SHIFTED, place=2, default=-1))
-register("gradient", Neighbours(Reason.SHIFTED, place=9))
-register(
-    "cumsum cumprod cummax cummin logcumsumexp cumulative_trapezoid flip fliplr flipud", Neighbours(Reason.ORDERED)
-)
-register("rot90", Neighbours(Reason.ORDERED, place=2))
-register("sort argsort", Neighbours(Reason.ORDERED, default=-1))
-register("topk", Neighbours(Reason.ORDERED, place=2, default=-1))
-register("gru lstm rnn_tanh rnn_relu", Recurrence(Reason.ORDERED))
-register("hfft ihfft hfft2 ihfft2 hfftn ihfftn stft istft", Ordered(Reason.FOURIER))
-register("index_select gather take_along_dim scatter scatter_add index_add", Neighbours(Reason.INDEXED))
-register("solve inv pinv cholesky qr svd eigh det", Solve(Reason.INDEXED))
-register("getitem", Index(Reason.SHIFTED))
-register("narrow select unbind split chunk", Slice(Reason.SHIFTED))
+register("diff", Along(Reason.SHIFTED, place=2, default=-1))
+register("gradient", Along(Reason.SHIFTED, place=9))
+register("cumsum cumprod cummax cummin logcumsumexp cumulative_trapezoid flip fliplr flipud", Along(Reason.ORDERED))
+register("rot90", Along(Reason.ORDERED, place=2))
+register("sort argsort", Along(Reason.ORDERED, default=-1))
+register("topk", Along(Reason.ORDERED, place=2, default=-1))
+register("gru lstm rnn_tanh rnn_relu", Recurrence(Reason.ORDERED, relates_neighbours=True))
+register("hfft ihfft hfft2 ihfft2 hfftn ihfftn stft istft", Carried(Reason.FOURIER, relates_neighbours=True))
+register("index_select gather take_along_dim scatter scatter_add index_add", Along(Reason.INDEXED))
+register("solve inv pinv cholesky qr svd eigh det", Solve(Reason.INDEXED, relates_neighbours=True))
+register("getitem", Index(Reason.SHIFTED, relates_neighbours=True))
+register("narrow select unbind split chunk", Slice(Reason.SHIFTED, relates_neighbours=True))

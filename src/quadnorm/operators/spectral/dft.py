@@ -8,14 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from quadnorm.carry.waves import angles
 from quadnorm.measures import PLACEMENTS, Blend, Grid, Masked, Measure, Separable, rule
-from quadnorm.measures._cache import TensorCache
+from quadnorm.measures._cache import CACHE
 from quadnorm.measures.anchored import AnchoredAxis
 from quadnorm.measures.axes import Axis, RuleAxis
 from quadnorm.measures.placement import Placements, placements_per_axis
 
-# Matrices of a few modes are small (12 modes on 421 nodes: 40 kB); the bound matters to sweeps over many resolutions.
-MATRICES = TensorCache(64 * 2**20)
 COUNTING = Grid("counting")
 
 
@@ -107,15 +106,14 @@ def matrix(wave: Wave, n: int, top: int, role: str, device: torch.device, dtype:
     """
     if torch.compiler.is_compiling():  # a trace must contain the formula, not a tensor from the cache
         return _matrix(wave, n, top, role).to(device=device, dtype=dtype)
-    key = (wave, n, top, role, device, dtype)
-    return MATRICES.get(key, lambda: _matrix(wave, n, top, role).to(device=device, dtype=dtype).contiguous())
+    key = ("waves", wave, n, top, role, device, dtype)
+    return CACHE.get(key, lambda: _matrix(wave, n, top, role).to(device=device, dtype=dtype).contiguous())
 
 
 def _matrix(wave: Wave, n: int, top: int, role: str, places: Tensor | None = None) -> Tensor:
     """As :func:`matrix`; at ``places`` on the axis, from 0 to 1, if they are given, instead of the n nodes."""
     k = torch.arange(top + 1, dtype=torch.float64, device="cpu")
-    turns = k[:, None] * (wave.turns(n) if places is None else wave.turns_at(places))
-    angle = 2 * torch.pi * (turns - turns.round())  # large arguments would cost digits
+    angle = angles(k, wave.turns(n) if places is None else wave.turns_at(places))
     waves = torch.cat([torch.cos(angle), torch.sin(angle)])
     if role == "analysis":
         return waves * wave.weights(n)

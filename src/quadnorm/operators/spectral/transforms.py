@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from quadnorm._precision import full_precision, is_batched
-from quadnorm._tensors import is_plain
+from quadnorm._tensors import is_plain, is_recording
 from quadnorm.operators.spectral.modes import Modes, complex_modes, from_modes, real_coefficients, to_modes
 from quadnorm.operators.spectral.products import Matrices, analyse_real, synthesise_real
 
@@ -163,8 +163,11 @@ def through_real_matrices(
 
 def output_coefficients(x: Tensor, weight: Tensor, bias: Tensor | None, modes: Modes, analysis: Matrices) -> Tensor:
     """The output's coefficients of products of cosines and sines, (*rows, B, C); X W as one real product of twice the
-    width."""
+    width, or in a captured graph as a complex one, for which the weights are not copied."""
     re, im = to_modes(analyse_real(x, analysis), modes)
+    if is_recording():
+        mixed = torch.bmm(torch.complex(re, im).flatten(0, -3), weight).view(*modes.shape, x.shape[0], weight.shape[2])
+        return with_constant(from_modes(mixed.real, mixed.imag, modes), bias)
     wr, wi = torch.view_as_real(weight).unbind(-1)  # (K, I, O)
     both = torch.cat([torch.cat([wr, wi], 2), torch.cat([-wi, wr], 2)], 1)  # (K, 2I, 2O)
     out = torch.bmm(torch.cat([re.flatten(0, -3), im.flatten(0, -3)], -1), both)  # (K, B, 2O)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 
 from quadnorm._suggest import unknown
-from quadnorm.measures._cache import TensorCache
+from quadnorm.measures._cache import CACHE
 from quadnorm.problems.base import Array, Problem, Resolution, stream
 from quadnorm.problems.meshes.triangulations import FAMILIES, vertices, volumes
 from quadnorm.problems.parameters import Decay, Range
@@ -26,8 +26,6 @@ from quadnorm.problems.solvers.pool import run
 from quadnorm.problems.solvers.products import product
 
 F64 = npt.NDArray[np.float64]
-
-_MESHES = TensorCache(64 * 2**20)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +122,7 @@ class MeshProblem(Problem):
             points = self.vertices(index, n, seed)
             return torch.from_numpy(np.concatenate([volumes(points)[None], points.T]))
 
-        geometry: F64 = _MESHES.get((self.name, self.mesh, self.strength, n, seed, index), make).numpy()
+        geometry: F64 = CACHE.get(("mesh", self.name, self.mesh, self.strength, n, seed, index), make).numpy()
         return geometry
 
     def card(self) -> str:

@@ -185,7 +185,11 @@ def _settled(extended: Extended, probe: Probe) -> tuple[AnchorReport, float]:
         except CannotFollowError:
             extended.stencils = "carried"
         else:
-            return replace(report, entries=[_dilated(e) if e.action == "carried" else e for e in report]), gap
+            words = Reason.INTERPOLATED.value, Reason.DILATED.value
+            dilated = [
+                replace(e, action="dilated", why=e.why.replace(*words)) if e.action == "carried" else e for e in report
+            ]
+            return replace(report, entries=dilated), gap
     elif listing.stencils:
         with suppress(CannotFollowError):
             return _by_shifted_runs(extended, probe, report, CannotFollowError())

@@ -1,45 +1,83 @@
-"""The cost of anchoring and extending: forward passes compared with those of the original models."""
+"""The cost of anchoring and extending a model: its passes on finer grids, the time to adapt and to capture, memory."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
+from math import exp, log, nan
+from time import perf_counter
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from quadnorm._ways import ANCHORED, AS_TRAINED, EXTENDED, NATIVE
-from quadnorm.adapt import anchor, at_native, extend, transfer
+from quadnorm.adapt import anchor, extend, transfer
 from quadnorm.adapt.shares import FieldShares, OnGrid
-from quadnorm.lab.bench.timing import BenchRow, interleaved, row
-from quadnorm.operators import FNO, GalerkinTransformer, Transolver
+from quadnorm.lab.bench.timing import BenchRow, interleaved, peak_memory, row
+from quadnorm.operators import FNO
+
+NATIVE = (33, 33)  # the training grid
+WAYS: dict[str, Callable[[nn.Module], nn.Module]] = {
+    "anchor": lambda model: anchor(model, NATIVE, "endpoint", force=True),  # weights are random: only the cost counts
+    "extend": lambda model: extend(model, NATIVE, "endpoint"),
+}
 
 
-def run(scale: float = 1.0, repeats: int = 11) -> list[BenchRow]:
-    """Forward passes at 257² (times ``scale``) of models for 33²: anchored, extended, run at the training grid.
+def run(scale: float = 1.0, repeats: int = 7) -> list[BenchRow]:
+    """Passes at 65² and 129² (times ``scale``) of models for 33², anchored and extended, batch 2.
 
-    The peer is the original model's forward pass at 257². An extended model also runs once at 33², so for its row the
-    peer is the original model at 257² plus the original model at 33².
+    And :func:`quadnorm.transfer` at 129². The peer is the model as it is, on the same grid; an extended model's time includes its run at 33². Rows without a
+    peer: seconds to adapt the model, and those of the first call on a grid, in which its graph is captured. Memory is
+    the rise of the peak in a forward pass without gradients. The last rows are geometric means of the ratios.
     """
-    n = max(17, round(256 * scale) + 1)
     torch.manual_seed(0)
-    models: dict[str, nn.Module] = {
-        "FNO, LayerNorm": FNO(),
-        "FNO, InstanceNorm": FNO(norm="instance"),
-        "GalerkinTransformer": GalerkinTransformer(),
-        "Transolver": Transolver(),
-        "FNO of torch.fft calls": FourierCalls(),
-        "FNO of torch.fft calls, padded": FourierCalls(padding=9),
-    }
-    theirs = _neuralop()
-    if theirs is not None:
-        models["neuraloperator FNO"] = theirs
-    rows = []
-    for name, model in models.items():
-        rows += _compare(name, model.eval(), n, repeats)
-        rows += _transferred(name, model, n, repeats)
+    grids = [max(35, round((n - 1) * scale) + 1) for n in (65, 129)]
+    rows: list[BenchRow] = []
+    for name, model in _models():
+        rows += _rows(name, model.eval(), grids, repeats)
+        rows += _transferred(name, model, grids[-1], repeats)
+    for way in WAYS:
+        ratios = [r["ratio"] for r in rows if r["name"].endswith((f"{way}: forward", f"{way}: and backward"))]
+        mean = exp(sum(map(log, ratios)) / len(ratios))
+        rows.append({**row(f"all, {way}: geometric mean", "", nan, "as it is", nan), "ratio": mean})
+        rows.append({**row(f"all, {way}: largest", "", nan, "as it is", nan), "ratio": max(ratios)})
     return rows
+
+
+def _rows(name: str, model: nn.Module, grids: list[int], repeats: int) -> Iterator[BenchRow]:
+    adapted: dict[str, Any] = {"as it is": model}
+    for way, make in WAYS.items():
+        start = perf_counter()
+        adapted[way] = make(model)
+        yield row(f"{name}, {way}: adapting", "33×33", perf_counter() - start, "", nan)
+    for n in grids:
+        x = torch.randn(2, 1, n, n)
+
+        def forward(m: Any, x: Tensor = x) -> None:
+            with torch.no_grad():
+                m(x)
+
+        def backward(m: Any, x: Tensor = x) -> None:
+            m.zero_grad()
+            m(x).square().mean().backward()
+
+        size, peaks = f"2×1×{n}×{n}", {}
+        for way, m in adapted.items():
+            start = perf_counter()
+            forward(m)
+            if way != "as it is":
+                yield row(f"{name}, {way}: first call", size, perf_counter() - start, "", nan)
+            backward(m)
+            peaks[way] = peak_memory(lambda m=m: forward(m))
+        for what, run_pass in (("forward", forward), ("and backward", backward)):
+            calls = {way: lambda m=m, f=run_pass: f(m) for way, m in adapted.items()}
+            seconds = interleaved(calls, repeats)
+            for way in WAYS:
+                yield row(f"{name}, {way}: {what}", size, seconds[way], "as it is", seconds["as it is"], peaks[way])
+        for way in WAYS:
+            share = peaks[way] / peaks["as it is"] if peaks["as it is"] else nan
+            yield {**row(f"{name}, {way}: memory", size, nan, "as it is", nan, peaks[way]), "ratio": share}
 
 
 def _transferred(name: str, model: nn.Module, n: int, repeats: int) -> list[BenchRow]:
@@ -47,7 +85,7 @@ def _transferred(name: str, model: nn.Module, n: int, repeats: int) -> list[Benc
 
     Shares are set by hand: weights are random, and estimates would leave out what is not worth its cost.
     """
-    x, native = torch.randn(2, 1, n, n), torch.randn(2, 1, 33, 33)
+    x, native = torch.randn(2, 1, n, n), torch.randn(2, 1, *NATIVE)
     parts: dict[str, tuple[float, tuple[float, float], float]] = {
         "native run alone": (0.0, (0.0, 0.0), 0.0),
         "with its detail": (0.5, (0.0, 0.0), 1.2),
@@ -56,7 +94,7 @@ def _transferred(name: str, model: nn.Module, n: int, repeats: int) -> list[Benc
     runs: dict[str, Any] = {"as trained": lambda: model(x), "natively": lambda: model(native)}
     for what, (gain, news, _) in parts.items():
         with torch.no_grad():
-            moved = transfer(model, 33, "endpoint", data=(native, model(native)))
+            moved = transfer(model, NATIVE, "endpoint", data=(native, model(native)))
         moved.report.grids[n, n] = OnGrid((FieldShares(((0.1,), (0.1,)), (gain,), (gain,), news),))
         runs[what] = partial(moved, x)
     for run in runs.values():
@@ -72,36 +110,21 @@ def _transferred(name: str, model: nn.Module, n: int, repeats: int) -> list[Benc
     return rows
 
 
-def _compare(name: str, model: nn.Module, n: int, repeats: int) -> list[BenchRow]:
-    x = torch.randn(2, 1, n, n)
-    native = torch.randn(2, 1, 33, 33)
-    ways = {
-        AS_TRAINED: model,
-        ANCHORED: anchor(model, 33, "endpoint", force=True),  # weights are random: only the cost is measured here
-        EXTENDED: extend(model, 33, "endpoint"),
-        NATIVE: at_native(model, 33, "endpoint"),
-        "native run": lambda _: model(native),
-    }
-
-    def forward(m: Any) -> Any:
-        with torch.no_grad():
-            return m(x)
-
-    for m in ways.values():
-        forward(m)  # weights and matrices are made once per resolution
-    seconds = interleaved({way: lambda m=m: forward(m) for way, m in ways.items()}, repeats)
-    peer = seconds[AS_TRAINED]
-    return [
-        row(f"{name}, {way}", f"2×1×{n}×{n}", seconds[way], f"{name} as trained", peer) for way in (ANCHORED, NATIVE)
-    ] + [
-        row(
-            f"{name}, extended",
-            f"2×1×{n}×{n}",
-            seconds[EXTENDED],
-            f"{name} as trained, and natively",
-            peer + seconds["native run"],
-        )
-    ]
+def _models() -> Iterator[tuple[str, nn.Module]]:
+    yield "classic FNO", FourierCalls()
+    yield "classic FNO, padded", FourierCalls(padding=9)
+    try:
+        from neuralop.models import FNO as Theirs  # noqa: N811
+    except ImportError:
+        pass
+    else:
+        options: dict[str, Any] = {"n_modes": (24, 24), "in_channels": 1, "out_channels": 1, "hidden_channels": 32}
+        yield "neuraloperator FNO", Theirs(**options, norm="group_norm")
+        yield "neuraloperator FNO, padded", Theirs(**options, norm="group_norm", domain_padding=0.125)
+    yield "Galerkin attention", Attention(galerkin=True)
+    yield "softmax attention", Attention(galerkin=False)
+    yield "our FNO", FNO()
+    yield "U-Net", UNet()
 
 
 class FourierCalls(nn.Module):
@@ -130,12 +153,37 @@ class FourierCalls(nn.Module):
         return y
 
 
-def _neuralop() -> nn.Module | None:
-    try:
-        from neuralop.models import FNO as Theirs  # noqa: N811
-    except ImportError:
-        return None
-    model: nn.Module = Theirs(
-        n_modes=(24, 24), in_channels=1, out_channels=1, hidden_channels=32, norm="group_norm", use_channel_mlp=False
-    )
-    return model
+class Attention(nn.Module):
+    """Two layers of attention between all samples: Q(KᵀV)/n, or softmax."""
+
+    def __init__(self, galerkin: bool, width: int = 16) -> None:
+        super().__init__()
+        self.galerkin = galerkin
+        self.lift, self.head = nn.Linear(1, width), nn.Linear(width, 1)
+        self.maps = nn.ModuleList(nn.Linear(width, 3 * width) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, 1, H, W) → (B, 1, H, W)."""
+        v = self.lift(x.flatten(2).mT)
+        for layer in self.maps:
+            q, k, u = layer(v).chunk(3, -1)
+            v = v + (q @ (k.mT @ u / v.shape[1]) if self.galerkin else F.scaled_dot_product_attention(q, k, u))
+        y: Tensor = self.head(v).mT.reshape(x.shape)
+        return y
+
+
+class UNet(nn.Module):
+    """One level down by a stride and up again, GroupNorm."""
+
+    def __init__(self, width: int = 16) -> None:
+        super().__init__()
+        self.first, self.down = nn.Conv2d(1, width, 3, padding=1), nn.Conv2d(width, 2 * width, 3, 2, 1)
+        self.inner, self.last = nn.Conv2d(2 * width, width, 3, padding=1), nn.Conv2d(2 * width, 1, 3, padding=1)
+        self.norms = nn.ModuleList(nn.GroupNorm(4, c) for c in (width, 2 * width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, 1, H, W) → (B, 1, H, W)."""
+        v = F.gelu(self.norms[0](self.first(x)))
+        u = self.inner(F.gelu(self.norms[1](self.down(v))))
+        y: Tensor = self.last(torch.cat([v, F.interpolate(u, size=v.shape[-2:], mode="bilinear")], 1))
+        return y

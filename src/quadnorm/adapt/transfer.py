@@ -58,6 +58,7 @@ def transfer(
         restrict: how inputs go to the training grid, as for :func:`quadnorm.at_native`. Default: ``nearest`` for
             inputs that are piecewise constant, else ``cubic``.
 
+    >>> import torch
     >>> model = nn.Sequential(nn.Conv1d(1, 4, 1), nn.GroupNorm(1, 4), nn.GELU(), nn.Conv1d(4, 1, 1))
     >>> x = torch.linspace(0, 1, 9).sin().expand(8, 1, 9) * torch.linspace(1, 2, 8).view(8, 1, 1)
     >>> everywhere = transfer(model, 9, "endpoint", data=(x, x**2))

@@ -9,7 +9,7 @@ def glossary_page() -> str:
     """Every term and its meaning, names of functions and options as code."""
     from quadnorm.lab.report.glossary import GLOSSARY
 
-    entries = [f"{escape(term)}\n: {_marked(text)}" for term, text in GLOSSARY.items()]
+    entries = [f"**{escape(term)}**\n: {_marked(text)}" for term, text in GLOSSARY.items()]
     head = ["# Glossary", "One name for each thing, in Python, on the command line and in reports."]
     return "\n\n".join([*head, *entries]) + "\n"
 

@@ -1,7 +1,7 @@
 """The order of the gallery: from the idea to the tools."""
 
 ORDER = (
-    "plot_leak_1d.py", "plot_weights_on_grids.py", "plot_train_and_look.py", "plot_three_ways.py",
+    "plot_leak_1d.py", "plot_weights_on_grids.py", "plot_train_and_look.py", "plot_ways.py",
     "plot_padded_fno.py", "plot_neuralop_fno.py", "plot_audit.py", "plot_learned_alpha.py",
     "plot_voronoi.py", "plot_mesh_weights.py", "plot_sphere.py", "plot_latlon_fno.py", "plot_ocean_mask.py",
     "plot_sharded.py",

@@ -47,7 +47,7 @@ $(ELSEWHERE)/.ready: pyproject.toml constraints.txt
 test-elsewhere: $(ELSEWHERE)/.ready  ## the page of other libraries, in an environment of its own with all of them
 	OMP_NUM_THREADS=1 $(ELSEWHERE)/bin/python -m pytest tests/docs/test_elsewhere.py
 
-mutants: $(READY)  ## single-line changes to the source that the tests miss: MUTANTS of them (300), hours; goes on where it was
+mutants: $(READY)  ## single-line changes to the source that the tests miss: MUTANTS of them (300); goes on where it was
 	$(BIN)/python -m tests.mutants --count $(MUTANTS)
 
 format: $(READY) ## rewrite the sources in the house style

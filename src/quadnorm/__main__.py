@@ -22,12 +22,12 @@ def wait_briefly() -> None:
 
 def main() -> int:
     """Run the command line and nothing after it; the exit code is 2 for anything the user can put right."""
-    from quadnorm._extras import missing_module
-
     # Python's own answer to Ctrl-C is a traceback, also while modules are loaded and after the last line was printed.
     heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where a shell's & has it ignored
     if heard:
         signal.signal(signal.SIGINT, _end)
+    from quadnorm._extras import missing_module
+
     wait_briefly()
     keep_memory()
     try:

@@ -175,7 +175,8 @@ def test_stopped_commands_leave_whole_files_or_none(tmp_path, name):
     for k in range(36 if LONG else 3):
         number = list(STOPPED)[k % 3]
         where = tmp_path / str(k)
-        left, _, code, err = made(COMMANDS[name], where, length * random.Random(k).uniform(0, 1), number)
+        moment = random.Random(k).uniform(0, 1) if k != 1 else 0  # an interrupt while modules are loaded
+        left, _, code, err = made(COMMANDS[name], where, moment * length, number)
         assert code in {0, *STOPPED[number]}, err
         assert err in ("", "quadnorm: interrupted\n") or code == 0
         assert {file: v for file, v in left.items() if file in expected}.items() <= expected.items()

@@ -131,10 +131,10 @@ def test_workers_end_with_their_parent_and_the_folders_are_free(tmp_path, number
 COMMAND = """
 import sys
 from pathlib import Path
-from quadnorm.__main__ import main
+import quadnorm.__main__ as entry
 sys.argv[0] = "quadnorm"
-Path("begun").touch()
-sys.exit(main())
+entry.wait_briefly = Path("begun").touch  # called first of all
+sys.exit(entry.main())
 """
 FETCH = """
 import hashlib, zipfile

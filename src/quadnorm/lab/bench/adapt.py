@@ -27,9 +27,10 @@ WAYS: dict[str, Callable[[nn.Module], nn.Module]] = {
 def run(scale: float = 1.0, repeats: int = 7) -> list[BenchRow]:
     """Passes at 65² and 129² (times ``scale``) of models for 33², anchored and extended, batch 2.
 
-    And :func:`quadnorm.transfer` at 129². The peer is the model as it is, on the same grid; an extended model's time includes its run at 33². Rows without a
-    peer: seconds to adapt the model, and those of the first call on a grid, in which its graph is captured. Memory is
-    the rise of the peak in a forward pass without gradients. The last rows are geometric means of the ratios.
+    And :func:`quadnorm.transfer` at 129². The peer is the model as it is, on the same grid; an extended model's time
+    includes its run at 33². Rows without a peer: seconds to adapt the model, and those of the first call on a grid, in
+    which its graph is captured. Memory is the rise of the peak in a forward pass without gradients. The last rows are
+    geometric means of the ratios.
     """
     torch.manual_seed(0)
     grids = [max(35, round((n - 1) * scale) + 1) for n in (65, 129)]

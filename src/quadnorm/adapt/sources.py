@@ -58,12 +58,14 @@ class Sources:
         if transform_advice(model):
             self.notes.append(transform_advice(model))
 
-    def plan(self, model: nn.Module, arguments: Arguments, shape: Shape, detail: bool, sums: bool) -> Plan:
+    def plan(self, model: nn.Module, arguments: Arguments, shape: Shape, detail: bool, sums: bool) -> SourcePlan:
         """What the runs on a grid need to know: those of the source of ``detail``, and the anchored ``sums``."""
         known = self.detail.steering_plan(model, *arguments, shape) if detail and self.detail else None
-        return Plan(known, Sums(self.anchored, arguments, shape) if sums and self.anchored else None)
+        return SourcePlan(known, Sums(self.anchored, arguments, shape) if sums and self.anchored else None)
 
-    def with_native_run(self, model: nn.Module, plan: Plan, native: Arguments, new: Arguments, shape: Shape) -> Any:
+    def with_native_run(
+        self, model: nn.Module, plan: SourcePlan, native: Arguments, new: Arguments, shape: Shape
+    ) -> Any:
         """The native run's output, and the network's own at the nodes of the grid ``shape``."""
         if isinstance(self.detail, Extended):
             return self.detail.with_native_run(model, plan.detail, *new, shape)
@@ -71,7 +73,7 @@ class Sources:
         return model(*native[0], **native[1]), self.detail.steered(model, plan.detail, *new, shape)
 
 
-class Plan(NamedTuple):
+class SourcePlan(NamedTuple):
     """What is known of a model for runs on other grids: by the source of its detail; its anchored twin."""
 
     detail: Any = None

@@ -14,7 +14,7 @@ from quadnorm.adapt.levels import energy, fields_of, is_piecewise_constant, outs
 from quadnorm.adapt.native import AtNative
 from quadnorm.adapt.report import grid_text, size_text
 from quadnorm.adapt.shares import OnGrid, TransferReport, combined
-from quadnorm.adapt.sources import Plan, Sources, why
+from quadnorm.adapt.sources import SourcePlan, Sources, why
 from quadnorm.adapt.trees import Arguments, as_arguments, mapped, tensors
 from quadnorm.adapt.watch import evaluating, leaving_no_trace
 from quadnorm.carry.grids import carry
@@ -127,15 +127,15 @@ class Transferred(AtNative):
     def kind_of(self, args: Any, kwargs: Any, shape: Shape | None) -> Hashable:
         return shape, super().kind_of(args, kwargs, shape)  # each grid has needs of its own
 
-    def plan_for(self, model: nn.Module, args: Any, kwargs: Any, shape: Shape) -> Plan:
+    def plan_for(self, model: nn.Module, args: Any, kwargs: Any, shape: Shape) -> SourcePlan:
         super().plan_for(model, args, kwargs, shape)
         on_grid = self.report.grids.get(shape)
         if self._sources is None or on_grid is None:
-            return Plan()
+            return SourcePlan()
         return self._sources.plan(model, (args, kwargs), shape, on_grid.evaluates, on_grid.anchors)
 
-    def steered(self, model: nn.Module, plan: Plan | None, args: Any, kwargs: Any, shape: Shape) -> Any:
-        on_grid, plan, new = self.report.grids.get(shape), plan or Plan(), (args, kwargs)
+    def steered(self, model: nn.Module, plan: SourcePlan | None, args: Any, kwargs: Any, shape: Shape) -> Any:
+        on_grid, plan, new = self.report.grids.get(shape), plan or SourcePlan(), (args, kwargs)
         if on_grid is None:  # where plans are made before there are shares
             return super().steered(model, None, args, kwargs, shape)
         given = self.restricted(new, shape)
@@ -154,7 +154,9 @@ class Transferred(AtNative):
         results = (combined(*p, placements=self.placements) for p in parts)
         return with_fields(carried, shape, self._layout, results)
 
-    def _effects(self, model: nn.Module, plan: Plan, given: Arguments, new: Arguments, shape: Shape) -> list[Tensor]:
+    def _effects(
+        self, model: nn.Module, plan: SourcePlan, given: Arguments, new: Arguments, shape: Shape
+    ) -> list[Tensor]:
         """What the new input's detail does at the training nodes, anchored with it minus anchored without it; and
         then the latter, which would be the native run if anchoring left nothing of the grid in the model."""
         assert plan.sums is not None

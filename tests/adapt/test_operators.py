@@ -117,7 +117,7 @@ def test_a_rule_on_the_wrong_samples_is_named():
 
 def test_placement_comes_from_the_model_and_must_not_contradict_it():
     model = seeded(FNO, placement="cell")
-    assert not anchor(model, 16, "endpoint").anchor_report.changed
+    assert not anchor(model, 16).anchor_report.changed
     with pytest.raises(ValueError, match="the model says that its samples are 'cell'"):
         anchor(model, 16, "endpoint")
 

@@ -162,4 +162,4 @@ def test_a_model_that_cannot_be_used_in_a_way_says_which(files, capsys, monkeypa
     assert run(["train", *files, "problem.params.placement=left", *SMALL, "-o", "run"]) == 0
     monkeypatch.setattr(ways, "predictor", refuse)
     assert run(["eval", "run", "-r", "16", "--how", "all"]) == 2
-    assert "--how transferred: this model cannot be used so (a loop over rows)" in capsys.readouterr().err
+    assert "--how anchored: this model cannot be used so (a loop over rows)" in capsys.readouterr().err

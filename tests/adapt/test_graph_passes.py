@@ -50,7 +50,19 @@ def random_twice(x):
     return torch.nn.functional.dropout(x, 0.5) - torch.nn.functional.dropout(x, 0.5)
 
 
+def copied_without_gradients(x):
+    y = torch.exp(x)
+    with torch.no_grad():
+        z = y.clone()
+    return y * z
+
+
+def copied_and_viewed(x):
+    return x.expand(3, 5).clone().view(15).sin().sum() * x
+
+
 FUNCTIONS = [written_between, copied_and_written, seen_later, without_gradients, twice, returned_twice, random_twice]
+FUNCTIONS += [copied_without_gradients, copied_and_viewed]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)

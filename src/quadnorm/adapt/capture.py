@@ -318,7 +318,10 @@ def check(graph: Graph, prepare: Prepare, model: nn.Module, arguments: Any) -> N
 
     def graph_run() -> Any:
         state = [home[name] for home, name in (slots[key] for key in graph.state)]
-        return graph.module(*state, *tensors(inputs))
+        try:
+            return graph.module(*state, *tensors(inputs))
+        except RuntimeError as error:  # the steered run came through
+            raise CannotCaptureError(Obstacle.GRAPH, first_line(error)) from error
 
     def steered_run() -> Any:
         return steer(model, *inputs)

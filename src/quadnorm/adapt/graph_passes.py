@@ -74,26 +74,28 @@ def merge_repeated(module: fx.GraphModule) -> None:
     """Compute once what is computed several times from the same, and leave out copies that nothing writes into.
 
     The native run and the run on the new grid have such calls in common. Not merged: what an output shares memory with,
-    and calls on both sides of a change of gradients or autocast.
+    and calls on both sides of a change of gradients or autocast. Where gradients are off, a copy cuts them off.
     """
     _write_anew(module.graph)
     graph, memory = module.graph, _Memory(module.graph)
     returned = {memory.of(n) for n in graph.output_node().all_input_nodes}
     seen: dict[Any, fx.Node] = {}
-    section = 0
+    section, gradients = 0, True
     for n in list(graph.nodes):
         if n.op == "get_attr" and not memory.is_written(n):
             key: Any = id(getattr(module, str(n.target)))
         elif n.op == "call_function" and _is_pure(n):
             if memory.of(n) in returned or any(map(memory.is_written, (n, *n.all_input_nodes))):
                 continue
-            if _repeats_its_input(n):
+            if gradients and _repeats_its_input(n):
                 n.replace_all_uses_with(n.args[0])
                 graph.erase_node(n)
                 continue
             key = section, n.target, _hashable(n.args), _hashable(n.kwargs)
         else:
             section += n.op == "call_function" and not isinstance(n.target, _OVERLOAD)  # sets gradients or autocast
+            if getattr(n.target, "__name__", "") == "_set_grad_enabled":
+                gradients = bool(n.args[0])
             continue
         if seen.setdefault(key, n) is not n:
             n.replace_all_uses_with(seen[key])
@@ -102,13 +104,19 @@ def merge_repeated(module: fx.GraphModule) -> None:
 
 
 def _repeats_its_input(node: fx.Node) -> bool:
-    """Whether a call copies its input as it is, or converts it to the dtype that it has."""
+    """Whether a call copies its input as it is, or converts it to the dtype that it has.
+
+    A copy of every second sample is no such: it lies in memory without gaps, so that it can be viewed otherwise.
+    """
     if node.kwargs or not node.args or not isinstance(source := node.args[0], fx.Node):
         return False
+    value, result = source.meta.get("val"), node.meta.get("val")
+    if not isinstance(value, Tensor) or not isinstance(result, Tensor):
+        return False
     if node.target is aten.to.dtype and len(node.args) == 2:
-        value = source.meta.get("val")
-        return isinstance(value, Tensor) and value.dtype == node.args[1]
-    return node.target is aten.clone.default and len(node.args) == 1
+        return value.dtype == node.args[1]
+    # As text: comparing symbols would make a condition of the graph.
+    return node.target is aten.clone.default and len(node.args) == 1 and str(value.stride()) == str(result.stride())
 
 
 def _hashable(value: Any) -> Any:

@@ -113,6 +113,61 @@ def test_transforms_in_real_pairs_are_those_of_torch(name, norm):
     assert gap(plain(x), adapted(x)) < 1e-5
 
 
+def turned_in_place(z):
+    z = z * 1
+    old = z + 1
+    z *= 1j
+    return z + old
+
+
+def part_turned_in_place(z):
+    z = z.clone()
+    z[..., :3] *= 0.5 + 1j
+    return z + 1
+
+
+def sum_turned_in_place(z):
+    total = z + z.real
+    total[..., :3] *= 1j
+    return z + total
+
+
+def doubled_through_a_view(z):
+    z = z.clone()
+    torch.view_as_real(z).mul_(2.0)
+    return z
+
+
+def padded_with_ones(z):
+    return torch.nn.functional.pad(z[..., :4], (1, 0), value=1.0)
+
+
+@pytest.mark.parametrize("known", [lambda z: 1 - z, turned_in_place, part_turned_in_place, sum_turned_in_place])
+def test_complex_arithmetic_in_real_pairs_is_that_of_torch(known):
+    plain = compared_on_one_grid(known)
+    assert not any("fft" in str(n.target) for n in plain.graph.nodes)
+
+
+@pytest.mark.parametrize("unknown", [doubled_through_a_view, padded_with_ones])
+def test_what_real_pairs_cannot_say_stays_complex(unknown):
+    plain = compared_on_one_grid(unknown)
+    assert any("fft" in str(n.target) for n in plain.graph.nodes)
+
+
+def compared_on_one_grid(function):
+    """The plain module of a model that changes coefficients, compared with the adapted model."""
+
+    class Filter(nn.Module):
+        def forward(self, x):
+            return torch.fft.irfft(function(torch.fft.rfft(x, norm="forward")[..., :5]), n=9, norm="forward")
+
+    x = torch.randn(2, 1, 17)
+    adapted = qn.at_native(Filter(), (9,), "endpoint", example=torch.randn(1, 1, 9))
+    plain = adapted.at(17)
+    assert gap(plain(x), adapted(x)) < 1e-5
+    return plain
+
+
 def test_a_module_for_one_batch_where_the_model_asks_for_it():
     class Branch(nn.Module):
         def forward(self, x):

@@ -55,6 +55,18 @@ def written_nodes(graph: fx.Graph) -> set[fx.Node]:
     return {n for n in graph.nodes if memory.is_written(n)}
 
 
+def written_later(graph: fx.Graph) -> set[fx.Node]:
+    """The nodes whose memory is written into by a call that comes after them."""
+    memory = _Memory(graph)
+    written: set[fx.Node] = set()
+    found: set[fx.Node] = set()
+    for n in reversed(graph.nodes):
+        if memory.of(n) in written:
+            found.add(n)
+        written |= {memory.of(base) for base in _aliases(n, writes=True)}
+    return found
+
+
 def _write_anew(graph: fx.Graph) -> None:
     """Exchange calls that write into what nobody else uses, such as ``gelu(x).add_(y)``, for ``gelu(x) + y``."""
     for n in graph.nodes:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from quadnorm.adapt.graph_passes import adopt
+from quadnorm.adapt.graph_passes import adopt, written_later
 from quadnorm.adapt.operations import TABLE
 from quadnorm.adapt.operations.fourier import Transform, divisor
 from quadnorm.carry.waves import multiplicities, waves
@@ -42,6 +42,8 @@ _ALIKE = {
     *("fft_fftshift", "fft_ifftshift"),
 }
 _PRODUCTS = {"mul", "multiply", "matmul", "mm", "bmm", "einsum", "tensordot", "dot", "mv", "inner", "outer", "mul_"}
+_NO_VIEWS = {"view_as_real", "conj", "_conj"}  # views, whose pairs here are none
+_SHARE_PARTS = {"complex", "add", "sub", "rsub"}  # no views, whose pairs may have parts of their inputs' pairs
 _NEW = {"zeros", "ones", "full", "empty", "zeros_like", "ones_like", "empty_like", "full_like", "new_zeros", "new_ones"}
 _NEW |= {"new_empty", "new_full"}
 _INVERSE = {None: "forward", "backward": "forward", "forward": "backward"}  # what a transform divides by
@@ -60,6 +62,7 @@ class _Rewriter:
         self.nodes: dict[fx.Node, fx.Node] = {}
         self.pairs: dict[fx.Node, Pair] = {}
         self.count = 0
+        self.written_later = written_later(module.graph)
 
     def rewritten(self) -> fx.GraphModule:
         for n in self.module.graph.nodes:
@@ -108,7 +111,7 @@ class _Rewriter:
         return self._do(aten.complex.default, *self.pairs[n]) if n in self.pairs else self.nodes[n]
 
     def _part(self, value: Value, at: int) -> Value:
-        """The real (0) or imaginary (1) part of arguments; of a number that is real, 0 as imaginary part."""
+        """The real (0) or imaginary (1) part of arguments; real ones stay what they are."""
         if isinstance(value, fx.Node):
             return self.pairs[value][at] if value in self.pairs else self.nodes[value]
         if isinstance(value, complex):
@@ -136,7 +139,11 @@ class _Rewriter:
             source, at = n.args
             self.pairs[n] = tuple(self._do(operator.getitem, part, at) for part in self.pairs[source])  # type: ignore[index,assignment]
             return
+        if n in self.written_later and _name(n) in _NO_VIEWS:
+            raise NotInRealPairsError(f"what is written into the result of {_name(n)}")
         result = self._rewrite(n, _name(n))
+        if isinstance(result, tuple) and _name(n) in _SHARE_PARTS and self.written_later & {n, *n.all_input_nodes}:
+            result = self._do(aten.clone.default, result[0]), self._do(aten.clone.default, result[1])
         if isinstance(result, tuple):
             self.pairs[n] = result
         else:
@@ -176,6 +183,8 @@ class _Rewriter:
             i in self.pairs for i in _fields(n)
         ):
             raise NotInRealPairsError(f"{name} of a real tensor into a complex one")
+        if name in ("pad", "constant_pad_nd") and _arguments(n).get("value"):
+            raise NotInRealPairsError(f"{name} with a number other than 0")
         if name in _ALIKE:
             return self._each(n, kwargs)
         raise NotInRealPairsError(f"{name} of complex numbers")
@@ -193,29 +202,31 @@ class _Rewriter:
         if self._imaginary(a) is not None and self._imaginary(b) is not None:
             return self._each(n, n.kwargs)
         re = self._do(n.target, self._part(a, 0), self._part(b, 0), **n.kwargs)
-        if self._imaginary(a) is not None:
-            im = self._imaginary(a)
-        else:
-            signed = self._imaginary(b)
-            im = self._do(aten.neg.default, signed) if "sub" in _name(n) and _name(n) != "rsub" else signed
-        if n.kwargs.get("alpha", 1) != 1 or _shape(n) != _shape(a if self._imaginary(a) is not None else b):
+        first = self._imaginary(a) is not None
+        im = self._imaginary(a if first else b)
+        if _name(n) == "rsub" if first else _name(n) in ("sub", "sub_"):
+            im = self._do(aten.neg.default, im)
+        if n.kwargs.get("alpha", 1) != 1 or _shape(n) != _shape(a if first else b):
             raise NotInRealPairsError("a sum of a real and a complex tensor of other shapes")
         return re, im
 
     def _product(self, n: fx.Node, name: str) -> Pair:
         """Products are linear in each factor: (a + ib)(c + id) = ac − bd + i(ad + bc), and so on for more."""
         many = name == "einsum"
+        target: Any = getattr(aten.mul, n.target._schema.overload_name) if name == "mul_" else n.target  # type: ignore[union-attr]
         factors: Sequence[Value] = n.args[1] if many else n.args[:2]  # type: ignore[assignment]
         choices = [((0,) if self._imaginary(f) is None else (0, 1)) for f in factors]
         totals: list[Value] = [None, None]
         for chosen in product(*choices):
             parts = [self._part(f, at) for f, at in zip(factors, chosen, strict=True)]
             others = n.args[2:]
-            term = self._do(n.target, n.args[0], parts, *others) if many else self._do(n.target, *parts, *others)
+            term = self._do(target, n.args[0], parts, *others) if many else self._do(target, *parts, *others)
             i = sum(chosen)  # iⁱ = 1, i, −1, −i, …
             term = self._do(aten.neg.default, term) if i % 4 > 1 else term
             old = totals[i % 2]
             totals[i % 2] = term if old is None else self._do(aten.add.Tensor, old, term)
+        if name == "mul_":  # once both are known, as each needs both old ones
+            totals = [self._do(aten.copy_.default, self._part(n.args[0], at), totals[at]) for at in (0, 1)]
         return totals[0], totals[1]
 
     def _new(self, n: fx.Node) -> Pair:

@@ -99,7 +99,7 @@ def is_plain(*tensors: Tensor | None) -> bool:
     """
     if _is_compiling() or _CAPTURE.active or _torch.transforms_active() or _torch.tracing_state() is not None:
         return False
-    if _torch.dispatch_modes() or _torch.differentiates_forward() or _torch.batches_gradients():
+    if _torch.dispatch_modes() or _torch.forward_level() >= 0 or _torch.batches_gradients():
         return False
     if _torch.function_modes() and recorded_before_dispatch():
         return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pkgutil import resolve_name
 from typing import Any
 
@@ -104,18 +104,12 @@ disable_current_modes: Callable[[], Any] = named("torch.utils._python_dispatch:_
 FakeTensor: Any = named("torch._subclasses.fake_tensor:FakeTensor")
 get_proxy_mode: Callable[[], Any] = named("torch.fx.experimental.proxy_tensor:get_proxy_mode")
 _has_key: Callable[[Any], bool] = named("torch._C:_dispatch_tls_is_dispatch_key_included")
-# The vmap of autograd.grad(is_grads_batched=True), which is not functorch's.
-_BATCHED_GRADIENTS = named("torch._C:_parse_dispatch_key")("VmapMode")
-
-
-def differentiates_forward() -> bool:
-    """Whether a level of forward-mode differentiation is open."""
-    return getattr(forward_ad, "_current_level", -1) >= 0
-
-
-def batches_gradients() -> bool:
-    """Whether ``autograd.grad(is_grads_batched=True)`` is running."""
-    return _BATCHED_GRADIENTS is not None and _has_key(_BATCHED_GRADIENTS)
+_batched: Any = named("torch._C:_parse_dispatch_key")("VmapMode")
+# Whether autograd.grad(is_grads_batched=True) is running, whose vmap is not functorch's. No functions of Python here
+# and below: a norm asks at every call.
+batches_gradients: Callable[[], bool] = partial(bool) if _batched is None else partial(_has_key, _batched)
+# The innermost open level of forward-mode differentiation; negative if there is none.
+forward_level: Callable[[], int] = partial(getattr, forward_ad, "_current_level", -1)
 
 
 @cache

@@ -16,11 +16,15 @@ def smooth(n, d=2, channels=1, dtype=torch.float64):
 
 def orders(model, sizes, d=2, channels=1, dtype=torch.float64):
     """log2 of the ratios of successive differences of the model's outputs, taken at the coarsest grid's nodes."""
+    return [math.log2(a / b) for a, b in pairwise(differences(model, sizes, d, channels, dtype))]
+
+
+def differences(model, sizes, d=2, channels=1, dtype=torch.float64):
+    """Largest differences of the model's outputs from grid to grid, taken at the coarsest grid's nodes."""
     with torch.no_grad():
         outputs = [model(smooth(n, d, channels, dtype)) for n in sizes]
     common = []
     for n, y in zip(sizes, outputs, strict=True):
         step = (n - 1) // (sizes[0] - 1)
         common.append(y[(...,) + (slice(None, None, step),) * d] if y.ndim == d + 2 and y.shape[-1] == n else y)
-    gaps = [(a - b).abs().max().item() for a, b in pairwise(common)]
-    return [math.log2(a / b) for a, b in pairwise(gaps)]
+    return [(a - b).abs().max().item() for a, b in pairwise(common)]

@@ -1,5 +1,7 @@
 """Random small networks of supported modules: the model at n0, second order elsewhere."""
 
+import math
+
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from quadnorm.adapt import anchor
 from quadnorm.norms import make_norm
 from quadnorm.operators import SpectralConv
 from quadnorm.operators.transolver import SliceAttention
-from tests.adapt.fields import orders
+from tests.adapt.fields import differences
 
 C, N0 = 4, 9
 BLOCKS = {
@@ -63,11 +65,13 @@ def network(names, seed):
 @given(st.lists(st.sampled_from(sorted(BLOCKS)), min_size=1, max_size=3), st.integers(0, 1000))
 def test_same_at_n0_and_second_order_elsewhere(names, seed):
     model = network(names, seed)
-    fixed = anchor(model, N0, "endpoint")
+    fixed = anchor(model, N0, "endpoint", force=True)  # a small drift of the model as it is may be smaller by chance
     x = torch.randn(2, 1, N0, N0, dtype=torch.float64)
     with torch.no_grad():
         gap = (fixed(x) - model(x)).abs().max() / model(x).abs().max()
     assert gap < 1e-12
-    # The last pair: on coarser grids two leading terms may still cancel.
-    assert orders(fixed, (33, 65, 129))[-1] > 1.9
+    # From 33 on: on coarser grids two leading terms may still cancel. What slices make is nearly constant in space, so
+    # that differences may be rounding alone.
+    before, after = differences(fixed, (33, 65, 129))
+    assert after < 1e-13 or math.log2(before / after) > 1.9
     assert not fixed.anchor_report.left

@@ -99,7 +99,7 @@ def ways(figure: Figure, theme: dict[str, Any]) -> None:
     """Where sums are taken (filled), and how values between the training nodes (open) come about."""
     axes = figure.subplots(1, 3)
     coarse, fine = np.linspace(0, 1, 5), np.linspace(0, 1, 17)
-    titles = ("anchor", "extend", "run at the training grid")
+    titles = ("anchored", "extended", "run at the training grid")
     texts = (
         "sums over the new samples,\nweighted by the training measure",
         "sums of the training run,\nnetwork evaluated at new samples",

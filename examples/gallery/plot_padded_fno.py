@@ -84,13 +84,13 @@ ways = {
     "as trained": model.eval(),
     "anchored": qn.anchor(model, TRAIN, "endpoint"),
     "extended": qn.extend(model, TRAIN, "endpoint"),
-    "native": qn.at_native(model, TRAIN, "endpoint"),
+    "run at the training grid": qn.at_native(model, TRAIN, "endpoint"),
 }
 with torch.no_grad():
     pairs = {n: poisson.sample(range(5000, 5008), resolution=n) for n in TEST}
     curves = {name: [float(100 * error(f(a) * scale, u).mean()) for a, u in pairs.values()] for name, f in ways.items()}
 for name, values in curves.items():
-    print(f"{name:12s}" + "".join(f"{v:9.2f} %" for v in values))
+    print(f"{name:24s}" + "".join(f"{v:9.2f} %" for v in values))
 
 fig, axis = plt.subplots(figsize=(6, 3.4), layout="constrained")
 for (name, values), mark in zip(curves.items(), "osd^", strict=True):

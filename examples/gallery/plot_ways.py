@@ -47,7 +47,7 @@ ways = {
     "transferred": qn.transfer(model.eval(), TRAIN, "endpoint", data=(a, u / scale)),
     "anchored": qn.anchor(model, TRAIN, "endpoint"),
     "extended": qn.extend(model, TRAIN, "endpoint"),
-    "run at 17²": qn.at_native(model, TRAIN, "endpoint"),
+    "run at the training grid": qn.at_native(model, TRAIN, "endpoint"),
 }
 curves = {name: [] for name in ways}
 with torch.no_grad():

@@ -27,7 +27,7 @@ WAYS: dict[str, Callable[[nn.Module], nn.Module]] = {
 def run(scale: float = 1.0, repeats: int = 7) -> list[BenchRow]:
     """Passes at 65² and 129² (times ``scale``) of models for 33², anchored and extended, batch 2.
 
-    And :func:`quadnorm.transfer` at 129². The peer is the model as it is, on the same grid; an extended model's time
+    And :func:`quadnorm.transfer` at 129². The peer is the model as trained, on the same grid; an extended model's time
     includes its run at 33². Rows without a peer: seconds to adapt the model, and those of the first call on a grid, in
     which its graph is captured. Memory is the rise of the peak in a forward pass without gradients. The last rows are
     geometric means of the ratios.
@@ -41,13 +41,13 @@ def run(scale: float = 1.0, repeats: int = 7) -> list[BenchRow]:
     for way in WAYS:
         ratios = [r["ratio"] for r in rows if r["name"].endswith((f"{way}: forward", f"{way}: and backward"))]
         mean = exp(sum(map(log, ratios)) / len(ratios))
-        rows.append({**row(f"all, {way}: geometric mean", "", nan, "as it is", nan), "ratio": mean})
-        rows.append({**row(f"all, {way}: largest", "", nan, "as it is", nan), "ratio": max(ratios)})
+        rows.append({**row(f"all, {way}: geometric mean", "", nan, "as trained", nan), "ratio": mean})
+        rows.append({**row(f"all, {way}: largest", "", nan, "as trained", nan), "ratio": max(ratios)})
     return rows
 
 
 def _rows(name: str, model: nn.Module, grids: list[int], repeats: int) -> Iterator[BenchRow]:
-    adapted: dict[str, Any] = {"as it is": model}
+    adapted: dict[str, Any] = {"as trained": model}
     for way, make in WAYS.items():
         start = perf_counter()
         adapted[way] = make(model)
@@ -67,7 +67,7 @@ def _rows(name: str, model: nn.Module, grids: list[int], repeats: int) -> Iterat
         for way, m in adapted.items():
             start = perf_counter()
             forward(m)
-            if way != "as it is":
+            if way != "as trained":
                 yield row(f"{name}, {way}: first call", size, perf_counter() - start, "", nan)
             backward(m)
             peaks[way] = peak_memory(lambda m=m: forward(m))
@@ -75,10 +75,10 @@ def _rows(name: str, model: nn.Module, grids: list[int], repeats: int) -> Iterat
             calls = {way: lambda m=m, f=run_pass: f(m) for way, m in adapted.items()}
             seconds = interleaved(calls, repeats)
             for way in WAYS:
-                yield row(f"{name}, {way}: {what}", size, seconds[way], "as it is", seconds["as it is"], peaks[way])
+                yield row(f"{name}, {way}: {what}", size, seconds[way], "as trained", seconds["as trained"], peaks[way])
         for way in WAYS:
-            share = peaks[way] / peaks["as it is"] if peaks["as it is"] else nan
-            yield {**row(f"{name}, {way}: memory", size, nan, "as it is", nan, peaks[way]), "ratio": share}
+            share = peaks[way] / peaks["as trained"] if peaks["as trained"] else nan
+            yield {**row(f"{name}, {way}: memory", size, nan, "as trained", nan, peaks[way]), "ratio": share}
 
 
 def _transferred(name: str, model: nn.Module, n: int, repeats: int) -> list[BenchRow]:

@@ -122,8 +122,8 @@ def _models() -> Iterator[tuple[str, nn.Module]]:
         options: dict[str, Any] = {"n_modes": (24, 24), "in_channels": 1, "out_channels": 1, "hidden_channels": 32}
         yield "neuraloperator FNO", Theirs(**options, norm="group_norm")
         yield "neuraloperator FNO, padded", Theirs(**options, norm="group_norm", domain_padding=0.125)
-    yield "Galerkin attention", Attention(galerkin=True)
-    yield "softmax attention", Attention(galerkin=False)
+    yield "Galerkin attention", AttentionCalls(galerkin=True)
+    yield "softmax attention", AttentionCalls(galerkin=False)
     yield "our FNO", FNO()
     yield "U-Net", UNet()
 
@@ -154,7 +154,7 @@ class FourierCalls(nn.Module):
         return y
 
 
-class Attention(nn.Module):
+class AttentionCalls(nn.Module):
     """Two layers of attention between all samples: Q(KᵀV)/n, or softmax."""
 
     def __init__(self, galerkin: bool, width: int = 16) -> None:

@@ -31,7 +31,7 @@ def report(
         typer.Option(help="Also write every table (md, csv, tex, html, txt) and figure (svg, png) to this folder."),
     ] = None,
     markdown: Annotated[
-        Path | None, typer.Option(help="Also write a Markdown page: errors of each way, verdicts on claims, tables.")
+        Path | None, typer.Option(help="Also write Markdown: verdicts, what each way reaches; the tables beside it.")
     ] = None,
     readme: Annotated[
         Path | None, typer.Option(help="Also update the results table of this README, between its two marks.")

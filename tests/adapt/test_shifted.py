@@ -14,6 +14,7 @@ import quadnorm as qn
 from quadnorm.adapt import CannotFollowError
 from quadnorm.adapt.shifted import ShiftedRuns
 from quadnorm.adapt.shifting import shifted_runs
+from quadnorm.adapt.shifts import axis_shifts
 from tests.adapt.models import ClassicFNO
 
 PLACES = {  # node j of n as an exact fraction, written down again here
@@ -221,6 +222,30 @@ def test_gradients():
     assert torch.autograd.gradcheck(shifted, (x,))
     shifted(x).sum().backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in model.parameters())
+
+
+@pytest.mark.parametrize("n", [13, 17])  # places between samples, and samples alone
+def test_a_call_in_inference_mode_leaves_nothing_that_could_not_train(n):
+    shifted = ShiftedRuns(nn.Conv1d(1, 1, 3, padding=1).double(), (9,), ("endpoint",))
+    x = torch.randn(2, 1, n, dtype=torch.float64)
+    axis_shifts.__wrapped__.cache_clear()
+    with torch.inference_mode():
+        y = shifted(x)
+    z = shifted(x.requires_grad_())
+    z.sum().backward()
+    assert torch.equal(y, z)
+
+
+def test_frozen_statistics_stay_frozen():
+    model = nn.Sequential(nn.Conv1d(1, 3, 2, 2), nn.BatchNorm1d(3), nn.Upsample(scale_factor=2), nn.Conv1d(3, 1, 1))
+    extended = qn.extend(model, 8, "periodic")
+    assert extended.stencils == "shifted"
+    model.train()
+    model[1].eval()
+    mean = model[1].running_mean.clone()
+    extended(torch.randn(2, 1, 16) + 3)
+    assert [m.training for m in model] == [True, False, True, True]
+    assert torch.equal(model[1].running_mean, mean)
 
 
 @pytest.mark.parametrize("way", ["graph", "eager"])

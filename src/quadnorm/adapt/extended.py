@@ -92,7 +92,7 @@ class Extended(Adapted):
     def shifted_runs(self, model: nn.Module, plan: CallPlan | None = None) -> ShiftedRuns:
         """The model by runs on shifted training grids."""
         given = self.resolution, self.placements, self.layout, self.restrict, self.floor
-        return ShiftedRuns(model, *given, plan=plan).train(model.training)
+        return ShiftedRuns(model, *given, plan=plan)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def at_points(

@@ -62,6 +62,7 @@ class Shift:
 
 @constant
 @lru_cache(maxsize=256)
+@torch.inference_mode(mode=False)  # tensors born in inference mode could not be saved for a later backward pass
 def axis_shifts(placement: str, n0: int, n: int, floor: bool, method: str) -> tuple[int, tuple[Shift, ...]]:
     """The shifts of an axis of n0 training samples that together give n samples, and how many they give.
 
@@ -138,6 +139,7 @@ def whole_multiple(native: Shape, shape: Shape, placements: Sequence[str]) -> Sh
 
 @constant
 @lru_cache(maxsize=256)
+@torch.inference_mode(mode=False)  # tensors born in inference mode could not be saved for a later backward pass
 def shift_matrix(n: int, shift: float) -> Tensor:
     """M (n, n): values at n samples to values at places ``shift`` spacings further."""
     return interpolation(np.arange(n) + shift, n, wraps=False)

@@ -216,6 +216,40 @@ def test_saved_estimates_are_those_of_the_data(tmp_path):
     assert moved.at(21)(field(21, 21)).shape == (1, 1, 21, 21)
 
 
+class Named(nn.Module):
+    """Takes its field by name, so that a file cannot say what an example looks like."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv1d(1, 8, 1), nn.GroupNorm(1, 8), nn.GELU(), nn.Conv1d(8, 1, 1))
+
+    def forward(self, *, x):
+        return self.layers(x)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_grids_of_a_file_are_served_without_an_example(plain, tmp_path):
+    """The network's own detail is found again with the first inputs."""
+    model, path = Named().eval(), tmp_path / "adapted.json"
+    x = {n: torch.linspace(0, 3, n).mul(torch.arange(1, 7)[:, None]).sin()[:, None] for n in (9, 33)}
+    moved = qn.transfer(model, 9, "endpoint", data=({"x": x[9]}, model(x=x[9]).detach()))
+    expected = moved(x=x[33])
+    assert moved.report.grids[(33,)].evaluates
+    moved.save(path)
+    again = qn.load_adapted(path, model)
+    found = again.at(33, example={"x": x[33]})(x[33]) if plain else again(x=x[33])
+    torch.testing.assert_close(found, expected)
+    assert str(again.report) == str(moved.report)
+
+
+def test_reading_a_file_draws_no_random_numbers(tmp_path):
+    model, path = nn.Sequential(nn.Conv1d(1, 4, 1), nn.GroupNorm(1, 4)), tmp_path / "adapted.json"
+    qn.extend(model, 9, "endpoint").save(path)
+    state = torch.get_rng_state()
+    qn.load_adapted(path, model)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
 def test_transferred_models_in_threads_copied_and_pickled():
     """The same bits, on grids that graphs are first captured for while others run."""
     grids = (11, 15, 18)

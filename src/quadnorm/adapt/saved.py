@@ -48,7 +48,11 @@ def load_adapted(path: str | Path, model: nn.Module, *, example: Any = None) -> 
 def adapted_as(saved: Mapping[str, Any], model: nn.Module, example: Any = None) -> Any:
     """The model, adapted as :meth:`Adapted.saved` says."""
     if example is None and saved["example"] is not None:
-        example = tuple(torch.randn(shape).to(getattr(torch, dtype)) for shape, dtype in saved["example"])
+        device = next((p.device for p in model.parameters()), None)
+        random = torch.Generator("cpu").manual_seed(0)  # the caller's random numbers stay as they are
+        numbers = (torch.randn(shape, generator=random, device="cpu") for shape, _ in saved["example"])
+        dtypes = (getattr(torch, dtype) for _, dtype in saved["example"])
+        example = tuple(x.to(device, dtype) for x, dtype in zip(numbers, dtypes, strict=True))
     make: Any = WAYS[saved["way"]]
     grid = (tuple(v) if isinstance(v, list) else v for v in (saved["resolution"], saved["placements"]))
     return make(model, *grid, layout=saved["layout"], example=example, **saved["options"])

@@ -85,7 +85,7 @@ class Transferred(AtNative):
         self._sources = Sources(
             self.model, self.restrict, self.resolution, self.placements, example=example, layout=self.layout
         )
-        self.report.notes += self._sources.notes
+        self.report.notes += [note for note in self._sources.notes if note not in self.report.notes]
         if self.learned is None:
             self.report.notes.append(
                 "no pairs were given: the native output stands in for the targets, so that its noise counts as detail; "
@@ -103,7 +103,7 @@ class Transferred(AtNative):
         shape = self.grid_of(args, kwargs, grid)
         if shape == self.resolution or any(0 in t.shape for t in tensors((args, kwargs))):
             return self.model(*args, **kwargs)
-        if shape not in self.report.grids:
+        if not self._knows(shape):
             self._estimate((args, kwargs), shape)
         on_grid = self.report.grids[shape]
         if on_grid.evaluates or on_grid.anchors:
@@ -115,7 +115,7 @@ class Transferred(AtNative):
         been seen, they are made with ``example``, or with inputs of the training grid, interpolated."""
         shape = (grid,) * len(self.resolution) if isinstance(grid, int) else tuple(grid)
         given = self._inputs if example is None else as_arguments(example)
-        if shape != self.resolution and shape not in self.report.grids and given is not None:
+        if shape != self.resolution and not self._knows(shape) and given is not None:
             own = self.grid_of(*given, self.resolution if example is None else None)
             self._estimate(self.regridded(given, own, shape), shape)
         if shape != self.resolution and shape not in self.report.grids:
@@ -186,20 +186,27 @@ class Transferred(AtNative):
         if shape == self.resolution:
             return None
         with trial():
-            self.report.grids.pop(shape, None)
-            self._estimate((args, kwargs), shape)
+            self._estimate((args, kwargs), shape, again=True)
             self.forget()  # graphs hold the shares
         return self.report.grids[shape]
 
-    def _estimate(self, arguments: Arguments, shape: Shape) -> None:
-        """The shares on a grid, from the pairs and some of the inputs there."""
+    def _knows(self, shape: Shape) -> bool:
+        """Whether a grid's shares are known, and the sources that they need; a file has no sources."""
+        on_grid = self.report.grids.get(shape)
+        return on_grid is not None and (self._sources is not None or not (on_grid.evaluates or on_grid.anchors))
+
+    def _estimate(self, arguments: Arguments, shape: Shape, again: bool = False) -> None:
+        """The shares on a grid, from the pairs and some of the inputs there, if they are not known or made ``again``.
+
+        The sources are found out where they are missing.
+        """
         with trial():
-            if shape in self.report.grids:  # another thread was first
-                return
             arguments = self.some(mapped(Tensor.detach, arguments), SAMPLES, shape)
             if self._sources is None:
                 self._choose_restriction(self._inputs_in(arguments, shape))
                 self.take_sources(self.some(self.restricted(arguments, shape), 2))
+            if shape in self.report.grids and not again:  # another thread was first, or a file has them
+                return
             with evaluating(self.model), leaving_no_trace(self.model):
                 self.report.grids[shape] = self._on_grid(arguments, shape)
 

@@ -61,8 +61,13 @@ def copied_and_viewed(x):
     return x.expand(3, 5).clone().view(15).sin().sum() * x
 
 
+def random_unused(x):
+    torch.nn.functional.dropout(x, 0.5)
+    return torch.nn.functional.dropout(x, 0.5)
+
+
 FUNCTIONS = [written_between, copied_and_written, seen_later, without_gradients, twice, returned_twice, random_twice]
-FUNCTIONS += [copied_without_gradients, copied_and_viewed]
+FUNCTIONS += [copied_without_gradients, copied_and_viewed, random_unused]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
@@ -83,6 +88,17 @@ def test_a_shorter_graph_gives_the_same(function):
     names = [str(n.target) for n in graph.graph.nodes]
     if function is twice:
         assert [names.count(f"aten.{name}") for name in ("exp.default", "sin.default", "clone.default")] == [1, 1, 0]
+
+
+def test_calls_that_draw_nothing_are_left_out_where_nobody_needs_them():
+    def function(x):
+        torch.nn.functional.dropout(x.exp(), 0.5, training=False)
+        torch.nn.functional.scaled_dot_product_attention(x.sin(), x, x)
+        return (x.cos(),)
+
+    graph = _torch.record(function, [torch.randn(1, 3, 4)], [False]).graph
+    fold_constants(graph)
+    assert [str(n.target) for n in graph.graph.nodes if n.op == "call_function"] == ["aten.cos.default"]
 
 
 def test_an_extended_operator_transforms_its_native_fields_once():

@@ -182,8 +182,18 @@ def _has_effects(node: fx.Node) -> bool:
     if node.op in ("placeholder", "output"):
         return True
     if isinstance(node.target, _OVERLOAD):
-        return bool(_aliases(node, writes=True))
+        return _draws(node) or bool(_aliases(node, writes=True))
     return node.op == "call_function" and getattr(node.target, "__module__", "") not in _NUMBERS
+
+
+def _draws(node: fx.Node) -> bool:
+    """Whether a call draws random numbers: without it, calls after it would draw others."""
+    if torch.Tag.nondeterministic_seeded not in node.target.tags:  # type: ignore[union-attr]
+        return False
+    arguments = node.target._schema.arguments  # type: ignore[union-attr]
+    given = {**{a.name: a.default_value for a in arguments if a.has_default_value()}, **node.kwargs}
+    given |= {a.name: value for a, value in zip(arguments, node.args, strict=False)}
+    return bool(given.get("train", True)) and given.get("dropout_p") != 0
 
 
 def without_unused(module: fx.GraphModule, state: tuple[str, ...]) -> tuple[str, ...]:

@@ -204,7 +204,7 @@ def made(command, where, after=None, number=signal.SIGKILL):
     except subprocess.TimeoutExpired:
         running.send_signal(number)
         _, err = running.communicate()
-    assert after or running.returncode == 0, err
+    assert after is not None or running.returncode == 0, err
     return contents(where), time.monotonic() - begun, running.returncode, err
 
 

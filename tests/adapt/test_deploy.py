@@ -152,6 +152,7 @@ def test_complex_arithmetic_in_real_pairs_is_that_of_torch(known):
 def test_what_real_pairs_cannot_say_stays_complex(unknown):
     plain = compared_on_one_grid(unknown)
     assert any("fft" in str(n.target) for n in plain.graph.nodes)
+    assert not any("pair" in name for name, _ in plain.named_buffers())
 
 
 def compared_on_one_grid(function):

@@ -61,7 +61,7 @@ class _Rewriter:
         self.graph = fx.Graph(tracer_cls=fx.Tracer)
         self.nodes: dict[fx.Node, fx.Node] = {}
         self.pairs: dict[fx.Node, Pair] = {}
-        self.count = 0
+        self.constants: dict[str, Tensor] = {}  # the module gets them once all calls are known here
         self.written_later = written_later(module.graph)
 
     def rewritten(self) -> fx.GraphModule:
@@ -74,11 +74,13 @@ class _Rewriter:
                     self._split(n, copied)
             else:
                 self._call(n)
+        home = self.module.get_submodule("constants")
+        for name, value in self.constants.items():
+            home.register_buffer(name, value, persistent=False)
         result = fx.GraphModule(self.module, self.graph, type(self.module).__name__)
         adopt(result, self.module)
         result.graph.eliminate_dead_code()
         used = {str(n.target) for n in result.graph.nodes if n.op == "get_attr"}
-        home = result.get_submodule("constants")
         for name in [name for name in home._buffers if f"constants.{name}" not in used]:
             delattr(home, name)
         result.recompile()
@@ -100,11 +102,9 @@ class _Rewriter:
         return self.graph.call_function(target, args, kwargs)
 
     def _constant(self, value: Tensor) -> fx.Node:
-        name = f"constants.pair{self.count}"
-        self.count += 1
-        home: Any = self.module.get_submodule("constants")
-        home.register_buffer(name.split(".")[1], value.detach().contiguous().clone(), persistent=False)
-        return self.graph.get_attr(name)
+        name = f"pair{len(self.constants)}"
+        self.constants[name] = value.detach().contiguous().clone()
+        return self.graph.get_attr(f"constants.{name}")
 
     def _whole(self, n: fx.Node) -> fx.Node:
         """A node as it is, complex ones put together again: they are outputs."""

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import quadnorm as qn
+from quadnorm.adapt.nodes import relative_gap
 from quadnorm.operators import FNO
 from quadnorm.testing import assert_grid_consistent, grid_drift
 
@@ -41,3 +42,18 @@ def test_outputs_off_the_grid_are_refused() -> None:
 
     with pytest.raises(ValueError, match="a drift needs outputs on the grid of the inputs"):
         grid_drift(Crops(), (9, 9), "endpoint", example=torch.zeros(2, 1, 9, 9))
+
+
+def test_an_output_that_is_not_finite_is_not_consistent() -> None:
+    class NotFinite(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return x * float("nan"), x
+
+    with pytest.raises(AssertionError, match="moves by nan"):
+        assert_grid_consistent(NotFinite(), (9,), "endpoint", example=torch.randn(1, 1, 9))
+
+
+def test_a_gap_to_a_finite_output_is_never_lost() -> None:
+    finite, broken = torch.ones(3), torch.tensor([1.0, float("nan"), 1.0])
+    assert relative_gap([broken, finite], [finite, finite]) == float("inf")
+    assert relative_gap([finite, finite], [finite, finite]) == 0.0

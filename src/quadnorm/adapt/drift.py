@@ -32,7 +32,7 @@ def drift(output: Any, native: Any, placements: tuple[str, ...]) -> float:
     """How far an output is from that on the training grid, ‖R y − R y₀‖ / ‖R y₀‖.
 
     R takes fields (B, C, *spatial) to the coarser of their two grids along each axis; other tensors are compared as
-    they are. The largest of all tensors counts; those whose shapes differ all the same are left out.
+    they are. The largest of all tensors counts, nan if one is; those whose shapes differ all the same are left out.
     """
     worst = 0.0
     for y, y0 in zip(tensors(output), tensors(native), strict=True):
@@ -41,7 +41,8 @@ def drift(output: Any, native: Any, placements: tuple[str, ...]) -> float:
             common = tuple(map(min, a.shape[2:], b.shape[2:]))
             a, b = (t if tuple(t.shape[2:]) == common else carry(t, common, placements) for t in (a, b))
         if a.shape == b.shape and (b.is_floating_point() or b.is_complex()):
-            worst = max(worst, relative(a, b))
+            here = relative(a, b)
+            worst = here if here != here else max(worst, here)  # nan stays nan
     return worst
 
 

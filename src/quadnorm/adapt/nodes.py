@@ -205,7 +205,8 @@ def at_training_nodes(output: Any, forms: tuple[Forms, ...], nodes: Nodes) -> li
 
 
 def relative_gap(output: Any, native: Any) -> float:
-    """The largest relative L² difference among the tensors of two outputs; infinite where shapes differ."""
+    """The largest relative L² difference among the tensors of two outputs; infinite where shapes differ, or where one
+    is not finite and the native one is."""
     worst = 0.0
     pairs = list(zip(tensors(output), tensors(native), strict=True))
     for a, b in pairs:
@@ -215,7 +216,10 @@ def relative_gap(output: Any, native: Any) -> float:
             continue
         gap = (a.double() - b.double()) if not b.is_complex() else a - b
         size = torch.linalg.vector_norm(b.double() if not b.is_complex() else b).clamp_min(1e-30)
-        worst = max(worst, float(torch.linalg.vector_norm(gap) / size))
+        found = float(torch.linalg.vector_norm(gap) / size)
+        if found != found and bool(torch.isfinite(b).all()):
+            return float("inf")
+        worst = max(worst, found)
     return worst if pairs else float("nan")
 
 

@@ -172,7 +172,7 @@ def test_stopped_commands_leave_whole_files_or_none(tmp_path, name):
         assert in_child(["train", *TINY, "-o", "run"], tmp_path).code == 0
     expected, length, _, _ = made(COMMANDS[name], tmp_path / "whole")
     assert expected
-    for k in range(36 if LONG else 3):
+    for k in range(36 if LONG else 2):
         number = list(STOPPED)[k % 3]
         where = tmp_path / str(k)
         moment = random.Random(k).uniform(0, 1) if k != 1 else 0  # an interrupt while modules are loaded

@@ -34,7 +34,7 @@ from quadnorm.adapt.layouts import batch_of_inputs
 from quadnorm.adapt.trees import mapped, tensors
 from quadnorm.measures.base import Shape
 
-MAX_KINDS = 32  # of input that graphs are kept for, the most recent ones
+MAX_KINDS = 32  # of input that graphs are kept for, those that came last
 MAX_CHANGES = 8  # of the model's attributes; a model that changes more often is run without graphs
 LOCK = threading.RLock()  # watching and steering replace functions of PyTorch's, one thread at a time
 _LOG = logging.getLogger("quadnorm")

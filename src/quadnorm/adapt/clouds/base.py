@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
@@ -73,7 +74,7 @@ def drawn(total: int, count: int, density: Tensor | None = None, seed: int = 0) 
     return order[torch.searchsorted(reached, ticks).clamp(max=total - 1)].sort().values
 
 
-class PointModel(nn.Module):
+class PointModel(nn.Module, ABC):
     """What the models on clouds share: their plan, the axes of points, and samples with a number of points each."""
 
     def __init__(self, model: nn.Module, count: int, example: Arguments) -> None:
@@ -137,9 +138,9 @@ class PointModel(nn.Module):
             return self.model(*args, **kwargs)
         return self.on_cloud((args, kwargs), total, axes, **options)
 
+    @abstractmethod
     def on_cloud(self, arguments: Arguments, total: int, axes: Axes, **options: Any) -> Any:
         """The output for one cloud of ``total`` points."""
-        raise NotImplementedError
 
     def checked_gap(self, y: Any, native: Any, where: str, advice: str) -> float:
         """The gap of an output to a native run's, in the points that lead; raises if it is large."""

@@ -74,7 +74,7 @@ class Burgers(Problem):
 
         def solve(i: int) -> Array:
             # One sample at a time: its bits do not depend on the batch.
-            return _advance(before[i], self.placement == "periodic", self.viscosity, self.horizon)
+            return advance(before[i], self.placement == "periodic", self.viscosity, self.horizon)
 
         with ThreadPoolExecutor(max(1, min(workers, len(indices)))) as pool:
             return {"before": before, "after": np.stack(list(pool.map(solve, range(len(indices)))))}
@@ -151,7 +151,7 @@ def _values(c: F64, x: Sequence[F64]) -> F64:
     return product(x[0], c[..., None])[..., 0] if len(x) == 1 else sandwich(x[0], c, x[1])
 
 
-def _advance(c: F64, periodic: bool, viscosity: float, horizon: float) -> F64:
+def advance(c: F64, periodic: bool, viscosity: float, horizon: float) -> F64:
     """The coefficients after ``horizon``: exponential Runge–Kutta of order 4 (Cox and Matthews), diffusion exact."""
     modes, dim = len(c), c.ndim
     values, slopes, project = _at_solve_nodes(periodic, modes)

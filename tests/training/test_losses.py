@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from quadnorm.training import relative_l2
-from quadnorm.training.losses import placement_weights
+from quadnorm.training.losses import mean_square, placement_weights
 
 
 def test_each_sample_has_its_own_error() -> None:
@@ -76,6 +76,15 @@ def test_sums_over_ranks_give_the_same_errors_and_gradients() -> None:
         (g,) = torch.autograd.grad(got.sum(), h)
         torch.testing.assert_close(g, wanted[..., :3], rtol=1e-12, atol=1e-15)
         assert not g[1].any()
+
+
+def test_the_mean_square_of_parts_is_that_of_the_whole() -> None:
+    p, u, sigma = torch.rand(3, 2, 8), torch.rand(3, 2, 8), torch.tensor([0.5, 2.0])
+    whole = mean_square(p, u, sigma)
+    torch.testing.assert_close(whole, ((p - u) / sigma[:, None]).square().mean((1, 2)))
+    rest = ((p - u) / sigma[:, None])[..., 3:].square().sum((1, 2))
+    others = torch.stack([rest, torch.full_like(rest, 10.0)])
+    torch.testing.assert_close(mean_square(p[..., :3], u[..., :3], sigma, lambda sums: sums + others), whole)
 
 
 def test_shapes_must_agree() -> None:

@@ -18,7 +18,7 @@ from quadnorm.training.data import Batch, Grid, Pairs, batches
 from quadnorm.training.ddp import Group
 from quadnorm.training.interrupt import Interrupted
 from quadnorm.training.logs import Record, Watcher
-from quadnorm.training.losses import relative_l2, weights_of
+from quadnorm.training.losses import mean_square, relative_l2, weights_of
 from quadnorm.training.model import Normalised
 
 
@@ -189,7 +189,11 @@ class Loop:
         self.optimiser.zero_grad(set_to_none=True)
         prediction = self.parallel(inputs)
         truth = group.part(y[index]).to(self.device)
-        total = relative_l2(prediction, truth, weights, group.over_space if group.space > 1 else None).sum()
+        over_space = group.over_space if group.space > 1 else None
+        if config.loss == "mse":
+            total = mean_square(prediction, truth, self.model.y_std, over_space).sum()
+        else:
+            total = relative_l2(prediction, truth, weights, over_space).sum()
         (total * scale).backward()  # type: ignore[no-untyped-call]
         mine = float(total.detach()) if scale else 0.0
         loss, stop = group.sums([mine, float(self.stop())])

@@ -51,6 +51,22 @@ def relative_l2(
     return ratio
 
 
+def mean_square(
+    prediction: Tensor, truth: Tensor, scale: Tensor, over_space: Callable[[Tensor], Tensor] | None = None
+) -> Tensor:
+    """Mean of ((p − u) / σ_c)² over channels and space for each sample, (B,); ``scale`` σ is (C,).
+
+    >>> mean_square(torch.tensor([[[3.0, 0.0]]]), torch.tensor([[[1.0, 0.0]]]), torch.tensor([2.0]))
+    tensor([0.5000])
+    """
+    error = (prediction - truth) / scale.reshape(-1, *[1] * (truth.ndim - 2))
+    squares = error.flatten(1).square().sum(1)
+    count = torch.full_like(squares, error[0].numel())
+    if over_space is not None:
+        squares, count = over_space(torch.stack([squares, count])).unbind()
+    return squares / count
+
+
 def _in_range(prediction: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
     """Both times the same power of 2 for each sample, where squares of the truth would leave the number format's range.
 

@@ -108,3 +108,12 @@ def test_half_of_the_domain_is_wet(seed):
     p = problem("darcy", fine=33, modes=24)
     share = np.mean([(fields.on_fine_grid(p.field(i, seed), 33) >= 0).mean() for i in range(200)])
     assert abs(share - 0.5) < 4 * 0.25 / np.sqrt(200)
+
+
+def test_a_shift_is_subtracted_from_the_solution_on_every_grid() -> None:
+    plain, shifted = problem("darcy", fine=33), problem("darcy", fine=33, shift=0.0053)
+    for n in (9, 17):
+        (a, u), (b, v) = plain.sample(range(3), n), shifted.sample(range(3), n)
+        assert torch.equal(a, b)
+        torch.testing.assert_close(v, u - 0.0053)
+    assert plain.key() == shifted.key()  # the same instances

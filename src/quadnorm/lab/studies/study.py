@@ -137,6 +137,7 @@ class Variant:
     label: str | None = None  # the paper's table of this setting, and its panel
     panel: str | None = None
     statistic: str | None = None  # the number after ± in that table, if it is not the study's
+    loss: str = "plain"
 
     def printed(self) -> dict[tuple[str, int], PrintedCell]:
         """The paper's values for this setting, by (our method's label, resolution); empty if there are none."""
@@ -186,6 +187,7 @@ class Run:
             "patience": b.patience,
             "seed": self.seed,
             "threads": self.threads,
+            **({} if v.loss == "plain" else {"loss": v.loss}),  # the usual one is not part of a record's key
         }
 
 

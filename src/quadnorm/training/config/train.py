@@ -40,8 +40,8 @@ class TrainConfig(Section):
     samples: SamplesConfig = SamplesConfig()
     optimiser: OptimiserConfig = OptimiserConfig()
     schedule: ScheduleConfig = ScheduleConfig()
-    loss: Literal["plain", "weighted"] = "plain"
-    """Relative L² error with equal weights, or with quadrature weights."""
+    loss: Literal["plain", "weighted", "mse"] = "plain"
+    """Relative L² error with equal or with quadrature weights, or the mean square error over the targets' variance."""
     batch: Positive = 20
     """Samples per step."""
     epochs: Positive = 200

@@ -14,6 +14,7 @@ key                   meaning
 ``patience``          0 never stops early
 ``table``             the paper's table of the printed values, without ``tab:``; of the whole study: it rebuilds it
 ``tables``            those that the study rebuilds, if they are others
+``loss``              of training; absent: the relative L² error
 ``variant``           the name of the only variant
 ``desk``              changes of the operator's desk budget; ``like``: of which other one (:func:`.parts.desk_budget`)
 ``evaluations``       ways of ``shared.toml`` or ``study.py`` by name, or written out; ``transfer``: the four usual

@@ -158,6 +158,7 @@ def variant(
     operator_params: Params | None = None,
     readings: bool = True,
     block: bool = False,
+    loss: str = "plain",
 ) -> Variant:
     """A variant with the paper's defaults for arguments that are not given, and the other readings of its rows."""
     if operator == "galerkin":  # in layer mode, see the note galerkin-mode
@@ -179,4 +180,5 @@ def variant(
         label=f"tab:{table}" if table else None,
         panel=panel,
         statistic=statistic,
+        loss=loss,
     )

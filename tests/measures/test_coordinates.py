@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quadnorm import Grid
+from quadnorm import Grid, LatLon
 from quadnorm.measures.base import whole_numbers
 
 
@@ -16,6 +16,14 @@ def test_coordinates_follow_the_papers_formula():
     x = np.array([0.0, 0.1, 0.4, 1.0])
     w = [(x[1] - x[0]) / 2, (x[2] - x[0]) / 2, (x[3] - x[1]) / 2, (x[3] - x[2]) / 2]
     np.testing.assert_allclose(Grid.from_coordinates(x).weights(4), w, rtol=1e-15)
+
+
+def test_coordinates_may_be_read_only():
+    """As those of xarray are; warnings are errors here."""
+    x = np.array([0.0, 1.0, 8.0])
+    x.flags.writeable = False
+    assert Grid.from_coordinates(x).total == 8
+    assert LatLon.from_coordinates(x, x).shape == (3, 3)
 
 
 def test_uniform_coordinates_equal_the_trapezoid_rule():

@@ -366,7 +366,7 @@ def test_what_it_integrates_is_right():
     [
         (np.zeros(3), TypeError, r"DataArray or Dataset \(pip install 'quadnorm\[data\]'\)"),
         (xr.DataArray(np.zeros((2, 3)), dims=("x", "y")), ValueError, "no dimension .* has coordinates"),
-        (xr.DataArray(np.zeros(3), {"x": [0.0, 2.0, 1.0]}, ("x",)), ValueError, "increase or decrease"),
+        (xr.DataArray(np.zeros(3), {"x": [0.0, 2.0, 1.0]}, ("x",)), ValueError, "increasing or decreasing"),
         (xr.DataArray(np.zeros(2), {"x": ["a", "b"]}, ("x",)), ValueError, "expected numbers"),
         (xr.DataArray(np.zeros(1), {"x": [1.0]}, ("x",)), ValueError, "single node"),
         (xr.Dataset(), ValueError, "neither fields nor dimensions"),

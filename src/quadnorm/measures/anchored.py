@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from quadnorm.measures.axes import Axis, Coordinates, RuleAxis
+from quadnorm.measures.axes import Axis, GivenAxis, RuleAxis
 from quadnorm.measures.base import Shape, whole_number
 from quadnorm.measures.grid import Grid, Separable
 from quadnorm.measures.mass import Mass, hat_moments
@@ -185,7 +185,7 @@ class AnchoredAxis:
                 return counting(n)
         mass = _continuum(self.train, self.n0)
         nodes = self.target.nodes(n)
-        if isinstance(self.train, Coordinates) and self.train.periodic:
+        if isinstance(self.train, GivenAxis) and self.train.periodic:
             return _monotone(nodes, lambda x: _on_circle(x, mass, self.hi - self.lo))
         return _monotone(nodes, lambda x: hat_moments(x, mass))
 
@@ -229,7 +229,7 @@ def _continuum(train: Axis, n0: int) -> Mass:
     if isinstance(train, RuleAxis) and train.rule.placement in ("cell", "periodic"):
         return Mass(_float64([train.lo, train.hi]), _float64([1.0]))
     x = train.nodes(n0).sort().values
-    if isinstance(train, Coordinates) and train.periodic:
+    if isinstance(train, GivenAxis) and train.periodic:
         return Mass(torch.cat([x, x[:1] + (train.hi - train.lo)]), torch.full_like(x, 1 / n0))
     if n0 == 1:
         return Mass(x, x.new_empty(0), ((x, 1.0),))

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from quadnorm import _torch
 from quadnorm._precision import is_exporting
+from quadnorm.measures.geometry.coordinates import FloatArray, to_numpy
 from quadnorm.measures.rules import Rule
 
 Bound = tuple[float, float]
@@ -63,36 +64,30 @@ class RuleAxis:
 
 
 @dataclass(frozen=True)
-class Coordinates:
-    """Given nodes x_0 … x_{n−1}, strictly monotone, with control-volume weights.
+class GivenAxis:
+    """Given nodes x_0 … x_{n−1}, strictly monotone, each with its share of [lo, hi].
 
-    w_0 = (x_1−x_0)/2, w_i = (x_{i+1}−x_{i−1})/2, w_{n−1} = (x_{n−1}−x_{n−2})/2, over the length of the domain. Where
-    the nodes do not reach ``lo`` and ``hi``, the end cells extend to them. On a ``periodic`` axis of period hi−lo the
-    cells wrap around. Exact for constants, for lines too when the end nodes are the ends; order 2.
+    ``words`` say what the nodes are; ``part``: which part of the sphere's latitudes (by area) or longitudes they cover,
+    where they are such; ``periodic``: the axis wraps around, with the period hi − lo.
     """
 
     x: tuple[float, ...]
+    shares: tuple[float, ...]
     lo: float
     hi: float
+    words: str = "nodes"
+    part: float = 1.0
     periodic: bool = False
 
     @staticmethod
-    def of(values: Any, bound: Bound | None, periodic: bool, label: str) -> Coordinates:
-        """Check and freeze user input."""
-        x = np.asarray(torch.as_tensor(values, dtype=torch.float64, device="cpu").detach(), dtype=np.float64)
-        if x.ndim != 1 or x.size == 0:
-            raise ValueError(f"{label}: expected a 1-D array of at least one node, got shape {x.shape}")
-        if not np.isfinite(x).all():
-            raise ValueError(
-                f"{label}: node {int(np.argmin(np.isfinite(x)))} is {x[~np.isfinite(x)][0]}; expected numbers"
-            )
-        steps = np.diff(x)
-        if x.size > 1 and not ((steps > 0).all() or (steps < 0).all()):
-            bad = int(np.argmax(steps * np.sign(x[-1] - x[0] or 1) <= 0))
-            raise ValueError(
-                f"{label}: nodes must be strictly increasing or decreasing, but node {bad} is {x[bad]:g} and "
-                f"node {bad + 1} is {x[bad + 1]:g}; sort the nodes (and the samples with them) and merge duplicates"
-            )
+    def of(values: Any, bound: Bound | None, periodic: bool, label: str) -> GivenAxis:
+        """Check and freeze user input; shares are control volumes.
+
+        w_0 = (x_1−x_0)/2, w_i = (x_{i+1}−x_{i−1})/2, w_{n−1} = (x_{n−1}−x_{n−2})/2, over the length of the domain.
+        Where the nodes do not reach ``lo`` and ``hi``, the end cells extend to them. On a ``periodic`` axis the cells
+        wrap around. Exact for constants, for lines too when the end nodes are the ends; order 2.
+        """
+        x = checked_nodes(values, label)
         if bound is None:
             if periodic:
                 raise ValueError(f"{label}: a periodic axis needs bounds=(lo, hi), whose length is the period")
@@ -107,7 +102,14 @@ class Coordinates:
             raise ValueError(
                 f"{label}: on a periodic axis both ends of ({lo:g}, {hi:g}) are the same point; leave the last node out"
             )
-        return Coordinates(tuple(x.tolist()), lo, hi, periodic)
+        ends = lo, hi
+        if periodic:
+            seam = (x[0] + x[-1] - (hi - lo)) / 2
+            ends = seam, seam + (hi - lo)
+        w = np.diff(faces_between(np.sort(x), ends)) / (hi - lo)
+        shares = w if x[0] <= x[-1] else w[::-1]
+        words = "periodic nodes" if periodic else "nodes"
+        return GivenAxis(tuple(x.tolist()), tuple(shares.tolist()), lo, hi, words, periodic=periodic)
 
     @property
     def size(self) -> int | None:
@@ -117,25 +119,35 @@ class Coordinates:
         return torch.tensor(self.x, dtype=torch.float64, device="cpu")
 
     def weights(self, n: int) -> Tensor:
-        x, length = self.nodes(n), self.hi - self.lo
-        falling = self.x[0] > self.x[-1]
-        ends = self.lo, self.hi
-        if self.periodic:
-            seam = (self.x[0] + self.x[-1] - length) / 2
-            ends = seam, seam + length
-        if falling:
-            x = x.flip(0)
-        # In torch's operations, which a compiler can follow.
-        lo, hi = (torch.tensor([end], dtype=torch.float64, device="cpu") for end in ends)
-        w = torch.diff(torch.cat([lo, (x[1:] + x[:-1]) / 2, hi])) / length
-        return w.flip(0) if falling else w
+        return torch.tensor(self.shares, dtype=torch.float64, device="cpu")
 
     def flat(self, n: int) -> bool:
-        return n == 1
+        return len(set(self.shares)) == 1
 
     def __str__(self) -> str:
-        kind = "periodic nodes" if self.periodic else "nodes"
-        return f"{len(self.x)} {kind} on [{self.lo:g}, {self.hi:g}]"
+        return f"{len(self.x)} {self.words} on [{self.lo:g}, {self.hi:g}]"
+
+
+def checked_nodes(values: Any, label: str) -> FloatArray:
+    """Finite, strictly monotone coordinates of one axis."""
+    x = np.asarray(to_numpy(values), dtype=np.float64)
+    if x.ndim != 1 or x.size == 0:
+        raise ValueError(f"{label}: expected a 1-D array of at least one node, got shape {x.shape}")
+    if not np.isfinite(x).all():
+        raise ValueError(f"{label}: node {int(np.argmin(np.isfinite(x)))} is {x[~np.isfinite(x)][0]}; expected numbers")
+    steps = np.diff(x)
+    if not ((steps > 0).all() or (steps < 0).all()):
+        bad = int(np.argmax(steps * np.sign(x[-1] - x[0] or 1) <= 0))
+        raise ValueError(
+            f"{label}: nodes must be strictly increasing or decreasing, but node {bad} is {x[bad]:g} and "
+            f"node {bad + 1} is {x[bad + 1]:g}; sort the nodes (and the samples with them) and merge duplicates"
+        )
+    return x
+
+
+def faces_between(x: FloatArray, ends: Bound) -> FloatArray:
+    """Where the cells of increasing nodes begin and end: halfway between neighbours, and at the ends of the axis."""
+    return np.concatenate(([ends[0]], (x[1:] + x[:-1]) / 2, [ends[1]]))
 
 
 def checked_bound(bound: Any, label: str) -> Bound:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from quadnorm.measures.axes import Axis, Bound, Coordinates, RuleAxis, checked_bound
+from quadnorm.measures.axes import Axis, Bound, GivenAxis, RuleAxis, checked_bound
 from quadnorm.measures.base import Measure, Shape
 from quadnorm.measures.rules import rule
 
@@ -147,7 +147,7 @@ class Grid(Separable):
             )
         return cls.of_axes(
             *(
-                Coordinates.of(x, None if bounds is None else bounds[k], wraps[k], f"axis {k}")
+                GivenAxis.of(x, None if bounds is None else bounds[k], wraps[k], f"axis {k}")
                 for k, x in enumerate(coordinates)
             )
         )

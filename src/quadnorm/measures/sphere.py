@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import pi, prod, radians, sin
+from dataclasses import dataclass, replace
+from math import pi, prod
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from quadnorm._suggest import unknown
-from quadnorm.measures.axes import Axis, Bound, Coordinates, RuleAxis
-from quadnorm.measures.data.lines import CellAxis
+from quadnorm.measures.axes import Axis, Bound, GivenAxis, RuleAxis, faces_between
 from quadnorm.measures.gauss import clenshaw_curtis, gauss_legendre
+from quadnorm.measures.geometry.coordinates import to_numpy
 from quadnorm.measures.grid import Separable
 from quadnorm.measures.placement import PLACEMENTS
 from quadnorm.measures.rules import RULES
@@ -71,17 +71,17 @@ class LatLon(Separable):
         0.151149947
         """
         south_north, west_east = (None, None) if bounds is None else (bounds[0], bounds[1])
-        lat = Coordinates.of(latitude, south_north, False, "latitude")
+        lat = GivenAxis.of(latitude, south_north, False, "latitude")
         if lat.lo < -90 or lat.hi > 90:
             raise ValueError(f"latitude: expected degrees from −90 to 90, got [{lat.lo:g}, {lat.hi:g}]")
-        lon = np.asarray(torch.as_tensor(longitude, dtype=torch.float64, device="cpu").detach(), dtype=np.float64)
+        lon = np.asarray(to_numpy(longitude), dtype=np.float64)
         _check_no_wrap(lon)
         steps = np.abs(np.diff(lon)) if lon.ndim == 1 else np.empty(0)
         closes = west_east is None and lon.size > 1 and lon.ndim == 1 and _closes(steps, lon.size)
         if closes:
             west_east = (float(lon.min()), float(lon.min()) + 360)
-        along = Coordinates.of(longitude, west_east, closes, "longitude")
-        return cls.of_axes(BandAxis(lat), along)
+        along = GivenAxis.of(longitude, west_east, closes, "longitude")
+        return cls.of_axes(_bands(lat), replace(along, part=(along.hi - along.lo) / 360))
 
     @classmethod
     def of_axes(cls, *axes: Axis) -> LatLon:
@@ -101,18 +101,13 @@ class LatLon(Separable):
         (1.0, (2, 8))
         """
         full = self._checked(shape)
-        axes = tuple(
-            CroppedAxis(a, n, *s.indices(n)) for a, n, s in zip(self._axes, full, (rows, columns), strict=True)
-        )
-        for name, a in zip(("rows", "columns"), axes, strict=True):
-            if a.size == 0:
-                raise ValueError(f"the crop keeps no {name}: {rows if name == 'rows' else columns} of {full}")
+        axes = map(_cropped, self._axes, full, (rows, columns), ("rows", "columns"))
         return type(self).of_axes(*axes)
 
     @property
     def total(self) -> float:
         """Area on the unit sphere; 4π for the whole."""
-        return 4 * pi * prod(_share(a) for a in self._axes)
+        return 4 * pi * prod(a.part for a in self._axes if isinstance(a, GivenAxis))
 
     def describe(self) -> str:
         return f"sphere: {self._axes[0]} × {self._axes[1]}, area {self.total:.6g}"
@@ -143,17 +138,25 @@ def _check_no_wrap(lon: np.ndarray) -> None:
         )
 
 
-def _share(axis: Any) -> float:
-    """The part of the sphere's latitudes (by area) or longitudes that an axis covers."""
-    if isinstance(axis, LatitudeAxis):
-        return 1.0
-    if isinstance(axis, BandAxis):
-        return (sin(radians(axis.hi)) - sin(radians(axis.lo))) / 2
-    if isinstance(axis, CroppedAxis):
-        return _share(axis.whole) * axis.share
-    if isinstance(axis, CellAxis):
-        return axis.part
-    return float(axis.hi - axis.lo) / 360
+def _bands(latitudes: GivenAxis) -> GivenAxis:
+    """Latitudes in degrees, each with the area of the band around it."""
+    faces = faces_between(np.sort(latitudes.x), (latitudes.lo, latitudes.hi))
+    areas = np.diff(np.sin(np.radians(faces)))
+    areas = areas if latitudes.x[0] <= latitudes.x[-1] else areas[::-1]
+    part = float(areas.sum())
+    return replace(latitudes, shares=tuple((areas / part).tolist()), words="latitudes", part=part / 2)
+
+
+def _cropped(axis: Axis, n: int, kept: slice, name: str) -> GivenAxis:
+    """A slice of an axis with n samples, also backwards, with the slice's own ends."""
+    index = list(range(*kept.indices(n)))
+    if not index:
+        raise ValueError(f"the crop keeps no {name}: {kept} of {n}")
+    x, w = axis.nodes(n)[index], axis.weights(n)[index]
+    share = float(w.sum())
+    part = (axis.part if isinstance(axis, GivenAxis) else 1.0) * share
+    words = f"of {n} ({axis})"
+    return GivenAxis(tuple(x.tolist()), tuple((w / share).tolist()), float(x.min()), float(x.max()), words, part)
 
 
 @dataclass(frozen=True)
@@ -188,83 +191,3 @@ class LatitudeAxis:
 
     def __str__(self) -> str:
         return self.rule
-
-
-@dataclass(frozen=True)
-class BandAxis:
-    """Given latitudes in degrees; the area of the band around each, over the area of all."""
-
-    latitudes: Coordinates
-
-    @property
-    def lo(self) -> float:
-        return self.latitudes.lo
-
-    @property
-    def hi(self) -> float:
-        return self.latitudes.hi
-
-    @property
-    def size(self) -> int | None:
-        return self.latitudes.size
-
-    def nodes(self, n: int) -> Tensor:
-        return self.latitudes.nodes(n)
-
-    def weights(self, n: int) -> Tensor:
-        x = self.latitudes.nodes(n)
-        ascending = x.sort().values
-        faces = torch.cat([x.new_tensor([self.lo]), (ascending[1:] + ascending[:-1]) / 2, x.new_tensor([self.hi])])
-        w = torch.diff(torch.sin(torch.deg2rad(faces)))
-        return (w if x[0] <= x[-1] else w.flip(0)) / w.sum()
-
-    def flat(self, n: int) -> bool:
-        return n == 1
-
-    def __str__(self) -> str:
-        return f"{self.latitudes.size} latitudes on [{self.lo:g}°, {self.hi:g}°]"
-
-
-@dataclass(frozen=True)
-class CroppedAxis:
-    """A slice of an axis with ``n`` samples."""
-
-    whole: Axis
-    n: int
-    start: int
-    stop: int
-    step: int
-
-    @property
-    def _kept(self) -> list[int]:
-        return list(range(self.start, self.stop, self.step))  # also backwards
-
-    @property
-    def lo(self) -> float:
-        return float(self.nodes(0).min())
-
-    @property
-    def hi(self) -> float:
-        return float(self.nodes(0).max())
-
-    @property
-    def size(self) -> int | None:
-        return len(range(self.start, self.stop, self.step))
-
-    @property
-    def share(self) -> float:
-        """The part of the whole axis that the slice keeps."""
-        return float(self.whole.weights(self.n)[self._kept].sum())
-
-    def nodes(self, n: int) -> Tensor:
-        return self.whole.nodes(self.n)[self._kept]
-
-    def weights(self, n: int) -> Tensor:
-        w = self.whole.weights(self.n)[self._kept]
-        return w / w.sum()
-
-    def flat(self, n: int) -> bool:
-        return self.whole.flat(self.n)
-
-    def __str__(self) -> str:
-        return f"{self.size} of {self.n} ({self.whole})"

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-import torch
-from torch import Tensor
 
+from quadnorm.measures.axes import GivenAxis, checked_nodes, faces_between
 from quadnorm.measures.data.placements import (
     LATITUDE,
     LONGITUDE,
@@ -28,34 +25,6 @@ from quadnorm.measures.rules import RULES
 _SLACK = 0.02  # of one spacing, as for placements
 
 
-@dataclass(frozen=True)
-class CellAxis:
-    """Given nodes, each with its share of [lo, hi]; ``part``: of the sphere's latitudes (by area) or longitudes."""
-
-    x: tuple[float, ...]
-    shares: tuple[float, ...]
-    lo: float
-    hi: float
-    words: str
-    part: float
-
-    @property
-    def size(self) -> int | None:
-        return len(self.x)
-
-    def nodes(self, n: int) -> Tensor:
-        return torch.tensor(self.x, dtype=torch.float64, device="cpu")
-
-    def weights(self, n: int) -> Tensor:
-        return torch.tensor(self.shares, dtype=torch.float64, device="cpu")
-
-    def flat(self, n: int) -> bool:
-        return len(set(self.shares)) == 1
-
-    def __str__(self) -> str:
-        return f"{len(self.x)} {self.words} on [{self.lo:g}, {self.hi:g}]"
-
-
 def line_axis(
     x: np.ndarray,
     cells: np.ndarray | None,
@@ -63,7 +32,7 @@ def line_axis(
     label: str,
     placement: str | None = None,
     domain: Domain | None = None,
-) -> CellAxis:
+) -> GivenAxis:
     """The axis of 1-D coordinates, in degrees for the kinds latitude and longitude.
 
     What decides, in this order: the placement that the caller names; the cells (n, 2) that the data state; Gauss
@@ -81,7 +50,7 @@ def line_axis(
     if x[0] > x[-1]:
         mirror = None if domain is None else (-domain[1], -domain[0])
         a = line_axis(-x, None, kind, label, placement, mirror)
-        return CellAxis(tuple(x.tolist()), a.shares, -a.hi, -a.lo, a.words, a.part)
+        return GivenAxis(tuple(x.tolist()), a.shares, -a.hi, -a.lo, a.words, a.part)
     if kind == LATITUDE and placement in (None, "gauss-legendre") and domain is None and gaussian(x):
         return _axis(x, gauss_legendre(len(x)).numpy(), (-90.0, 90.0), kind, "Gaussian latitudes")
     if placement == "gauss-legendre":
@@ -111,22 +80,13 @@ def line_axis(
 
 def _checked(x: np.ndarray, kind: str, label: str) -> np.ndarray:
     x = np.asarray(x, dtype=np.float64)
-    if x.ndim != 1 or not x.size or not np.isfinite(x).all():
-        raise ValueError(f"{label}: expected finite coordinates of one axis, got shape {x.shape}, or NaN among them")
-    x = unwrapped(x) if kind == LONGITUDE else x
-    steps = np.diff(x)
-    if not ((steps > 0).all() or (steps < 0).all()):
-        bad = int(np.argmax(steps * np.sign(x[-1] - x[0] or 1) <= 0))
-        raise ValueError(
-            f"{label}: coordinates must increase or decrease all along, but node {bad} is {x[bad]:g} and node "
-            f"{bad + 1} is {x[bad + 1]:g}; sort them, and the values with them"
-        )
+    x = checked_nodes(unwrapped(x) if kind == LONGITUDE else x, label)
     if kind == LATITUDE and np.abs(x).max() > 90 + 1e-4:
         raise ValueError(f"{label}: latitudes are from −90 to 90 degrees, got {x.min():g} to {x.max():g}")
     return x
 
 
-def _stated(x: np.ndarray, cells: np.ndarray, kind: str, label: str) -> CellAxis:
+def _stated(x: np.ndarray, cells: np.ndarray, kind: str, label: str) -> GivenAxis:
     """The cells that the data state, (n, 2) in either order; longitudes may be off by whole circles."""
     low, high = np.sort(np.asarray(cells, dtype=np.float64), axis=1).T
     if kind == LONGITUDE:
@@ -150,7 +110,7 @@ def _stated(x: np.ndarray, cells: np.ndarray, kind: str, label: str) -> CellAxis
     return _axis(x, width, (float(low.min()), float(high.max())), kind, "cells")
 
 
-def _placed(x: np.ndarray, name: str, kind: str, label: str, domain: Domain | None, even: bool) -> CellAxis:
+def _placed(x: np.ndarray, name: str, kind: str, label: str, domain: Domain | None, even: bool) -> GivenAxis:
     """Nodes of a placement that is named, or the only one that fits."""
     if not even:
         raise ValueError(f"{label}: placement={name!r}, but its {len(x)} nodes from {x[0]:g} to {x[-1]:g} are uneven")
@@ -161,17 +121,17 @@ def _placed(x: np.ndarray, name: str, kind: str, label: str, domain: Domain | No
     return _axis(x, w, ends, kind, f"{name} nodes")
 
 
-def _between(x: np.ndarray, ends: Domain, kind: str, words: str) -> CellAxis:
+def _between(x: np.ndarray, ends: Domain, kind: str, words: str) -> GivenAxis:
     """Cells that end halfway between nodes."""
     slack = _SLACK * (ends[1] - ends[0]) / len(x)  # coordinates may be rounded
     if x.min() < ends[0] - slack or x.max() > ends[1] + slack:
         raise ValueError(f"nodes from {x.min():g} to {x.max():g} lie outside of domain={ends}")
     ends = min(ends[0], float(x.min())), max(ends[1], float(x.max()))
-    faces = np.concatenate(([ends[0]], (x[1:] + x[:-1]) / 2, [ends[1]]))
+    faces = faces_between(x, ends)
     return _axis(x, np.diff(np.sin(np.radians(faces)) if kind == LATITUDE else faces), ends, kind, words)
 
 
-def _around(x: np.ndarray) -> CellAxis:
+def _around(x: np.ndarray) -> GivenAxis:
     """Longitudes around the whole circle, evenly spaced or not."""
     gaps = np.diff(np.append(x, x[0] + 360))
     even = np.ptp(gaps) <= 2 * _SLACK * gaps.mean()
@@ -179,20 +139,20 @@ def _around(x: np.ndarray) -> CellAxis:
     return _axis(x, w, (float(x[0]), float(x[0]) + 360), LONGITUDE, "longitudes around the circle")
 
 
-def _across(x: np.ndarray, label: str) -> CellAxis:
+def _across(x: np.ndarray, label: str) -> GivenAxis:
     """Longitudes of a strip across the meridian where they begin, as 0.5, 325.5, …, 355.5: without the gap."""
     last = int(np.diff(x).argmax())
     order = np.roll(np.arange(len(x)), -last - 1)
     a = line_axis(np.where(np.arange(len(x)) <= last, x + 360, x)[order], None, LONGITUDE, label)
     shares = np.empty(len(x))
     shares[order] = a.shares
-    return CellAxis(tuple(x.tolist()), tuple(shares.tolist()), a.lo, a.hi, a.words, a.part)
+    return GivenAxis(tuple(x.tolist()), tuple(shares.tolist()), a.lo, a.hi, a.words, a.part)
 
 
-def _axis(x: np.ndarray, w: np.ndarray, ends: Domain, kind: str, words: str) -> CellAxis:
+def _axis(x: np.ndarray, w: np.ndarray, ends: Domain, kind: str, words: str) -> GivenAxis:
     total = float(w.sum())
     part = (ends[1] - ends[0]) / 360
     if kind == LATITUDE:
         part = 1.0 if words.startswith("Gauss") else total / 2
     shares = np.full(len(w), 1 / len(w)) if np.ptp(w) == 0 else w / total
-    return CellAxis(tuple(x.tolist()), tuple(shares.tolist()), *ends, words, part)
+    return GivenAxis(tuple(x.tolist()), tuple(shares.tolist()), *ends, words, part)

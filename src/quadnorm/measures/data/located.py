@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
+from quadnorm.measures.axes import GivenAxis
 from quadnorm.measures.base import Measure
 from quadnorm.measures.composed import Weights
-from quadnorm.measures.data.lines import CellAxis
 from quadnorm.measures.data.placements import LATITUDE, LONGITUDE
 from quadnorm.measures.geometry.coordinates import FloatArray
 from quadnorm.measures.geometry.spherical import unit_vectors
@@ -38,7 +38,7 @@ class Located:
         return None if self.find is None else self.find()
 
 
-def of_lines(dims: Sequence[str], axes: Sequence[tuple[str, CellAxis]]) -> Located:
+def of_lines(dims: Sequence[str], axes: Sequence[tuple[str, GivenAxis]]) -> Located:
     """A product of axes, each with its kind; one of latitudes and one of longitudes are a sphere."""
     kinds = [kind for kind, _ in axes]
     lines = [axis for _, axis in axes]
@@ -55,7 +55,7 @@ def of_lines(dims: Sequence[str], axes: Sequence[tuple[str, CellAxis]]) -> Locat
     return Located(tuple(dims), measure, words, places)
 
 
-def _on_axes(lines: Sequence[CellAxis], kinds: Sequence[str]) -> FloatArray:
+def _on_axes(lines: Sequence[GivenAxis], kinds: Sequence[str]) -> FloatArray:
     """The places of a product of axes: unit vectors for latitude and longitude, then the other coordinates."""
     grid = np.meshgrid(*(np.array(a.x) for a in lines), indexing="ij")
     if not set(EARTH) <= set(kinds):

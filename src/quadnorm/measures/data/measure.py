@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from quadnorm._suggest import unknown
+from quadnorm.measures.axes import GivenAxis
 from quadnorm.measures.base import Measure
 from quadnorm.measures.composed import Weights
 from quadnorm.measures.data.corners import cell_areas, node_areas, point_areas, shared, vertex_areas
 from quadnorm.measures.data.field import AREAS, NOT_SPACE, FieldCoordinates, auxiliaries
-from quadnorm.measures.data.lines import CellAxis, line_axis
+from quadnorm.measures.data.lines import line_axis
 from quadnorm.measures.data.located import EARTH, Located, of_lines, places_of
 from quadnorm.measures.data.names import kind_of
 from quadnorm.measures.geometry.spherical import healpix_centres
@@ -283,7 +284,7 @@ class _Reading(FieldCoordinates):
             axes.append(self._line(d, *v))
         return of_lines(dims, axes)
 
-    def _line(self, dim: str, name: str, v: Any) -> tuple[str, CellAxis]:
+    def _line(self, dim: str, name: str, v: Any) -> tuple[str, GivenAxis]:
         kind = kind_of(name, v.attrs) or kind_of(dim)
         if v.dtype.kind == "M":
             values = (v.values - v.values[0]) / np.timedelta64(1, "s")

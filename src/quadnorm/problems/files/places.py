@@ -4,8 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from quadnorm.measures.axes import GivenAxis
 from quadnorm.measures.composed import Weights
-from quadnorm.measures.data.lines import CellAxis, line_axis
+from quadnorm.measures.data.lines import line_axis
 from quadnorm.measures.data.located import Located, of_lines
 from quadnorm.measures.data.placements import LATITUDE, LONGITUDE
 from quadnorm.measures.geometry.coordinates import FloatArray
@@ -55,7 +56,7 @@ def whereabouts(file: FieldFile) -> Located:
     return of_lines(file.words or SPACE[: len(stored)], [_axis(file, k) for k in range(len(file.resolution))])
 
 
-def _axis(file: FieldFile, k: int) -> tuple[str, CellAxis]:
+def _axis(file: FieldFile, k: int) -> tuple[str, GivenAxis]:
     word = file.words[k] if file.words else SPACE[k]
     kind = word if word in (LATITUDE, LONGITUDE) else ""
     name, ends = file.placement[k], file.domain[k]

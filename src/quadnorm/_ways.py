@@ -26,4 +26,6 @@ WAYS = {
         "the run at the training grid with as much of the network's own detail as validation pairs support",
     ),
 }
+# The words of `--how` by the function that makes the way; files of adapted models name the function.
+WORDS = {way.function: word for word, way in WAYS.items() if way.function}
 AS_TRAINED, ANCHORED, EXTENDED, NATIVE, TRANSFERRED = (way.title for way in WAYS.values())

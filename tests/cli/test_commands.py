@@ -46,7 +46,7 @@ MISTAKES = [
     (["eval", "no-such-run"], "no run folder or checkpoint"),
     (["anchor", "no-such-run", "-r", "33", "-o", "x.safetensors"], "no run folder or checkpoint"),
     (["adapt", "run", "-o", "adapted.pt"], "-o adapted.pt: a checkpoint is written; expected a name that ends in"),
-    (["adapt", "run", "--how", "transport", "-o", "a.safetensors"], "'transfer', 'anchor', 'extend', 'native'"),
+    (["adapt", "run", "--how", "transport", "-o", "a.safetensors"], "'transferred', 'anchored', 'extended', 'native'"),
     (["audit", "no-such.py:make", "-r", "9", "-r", "17"], "no file"),
     (["report", "no-such-folder"], "no records in"),
     (["theory", "mean"], "did you mean 'means'"),
@@ -292,7 +292,7 @@ def test_a_model_is_trained_evaluated_anchored_and_audited(tmp_path, monkeypatch
     capsys.readouterr()
     assert run(["eval", "anchored.safetensors", "--resolution", "9", "17"]) == 0
     assert run(["anchor", "anchored.safetensors", "-r", "9", "-o", "twice.safetensors"]) == 2
-    assert "adapted already, by anchor" in capsys.readouterr().err
+    assert "adapted already: anchored" in capsys.readouterr().err
     assert run(["audit", "run", "-r", "9", "-r", "17", "-r", "33"]) == 0
     assert "spectral" in capsys.readouterr().out
     assert run(["audit", "run", "-r", "9"]) == 2

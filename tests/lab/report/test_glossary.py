@@ -2,6 +2,7 @@
 
 import ast
 import re
+from typing import get_args
 
 import pytest
 
@@ -26,9 +27,11 @@ RIDDLES = {
 
 
 def test_the_five_ways_have_one_name_everywhere():
+    from quadnorm.cli.commands.adapt import How
     from quadnorm.cli.commands.ways import chosen_ways
 
     assert len(WAYS) == 5
+    assert {"as-trained", *get_args(How)} == set(WAYS)
     for word, way in WAYS.items():
         assert chosen_ways(word) == [word]
         assert way_title(word) == way.title

@@ -153,7 +153,7 @@ def test_from_config_to_errors(tmp_path: Path, loss):
     with pytest.raises(ValueError, match="unknown sampling parameter 'modes'"):
         evaluate(tmp_path, [9], view={"modes": 3})
     with pytest.raises(ValueError, match="trained on meshes"):
-        save_adapted(tmp_path, tmp_path / "adapted.safetensors", "anchor", 6)
+        save_adapted(tmp_path, tmp_path / "adapted.safetensors", "anchored", 6)
 
 
 def test_the_two_losses_train_different_weights(tmp_path: Path):

@@ -19,7 +19,7 @@ Grids = Annotated[
 
 CSV = ("name", "kind", "introduced", "cumulative", "order", "alone", "fixed", "cause", "remedy")
 
-How = Literal["transfer", "anchor", "extend", "native"]
+How = Literal["transferred", "anchored", "extended", "native"]
 Checkpoint = Annotated[Path, typer.Argument(help="A run's folder or a .safetensors file of `quadnorm train`.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="The checkpoint to write (.safetensors).")]
 Trained = Annotated[
@@ -30,7 +30,9 @@ Placed = Annotated[str | None, typer.Option(help="endpoint, cell, periodic, left
 Which = Annotated[str, typer.Option(help="Which weights of the run: best or last.")]
 Force = Annotated[
     bool,
-    typer.Option("--force", help="Allow a grid that the model was not trained on, and for anchor a drift that grows."),
+    typer.Option(
+        "--force", help="Allow a grid that the model was not trained on, and for anchored a drift that grows."
+    ),
 ]
 
 
@@ -40,10 +42,10 @@ def adapt(
     how: Annotated[
         How,
         typer.Option(
-            help="transfer: as well as it can be had, from the run's validation pairs; or one of the ways that it is "
-            "made of: anchor, extend, native."
+            help="transferred: as well as it can be had, from the run's validation pairs; or one of the ways that it "
+            "is made of: anchored, extended, native."
         ),
-    ] = "transfer",
+    ] = "transferred",
     resolution: Trained = None,
     placement: Placed = None,
     which: Which = "best",
@@ -70,8 +72,8 @@ def anchor(
     which: Which = "best",
     force: Force = False,
 ) -> None:
-    """The same as `quadnorm adapt --how anchor`: every sum under the measure of the training grid."""
-    adapt(checkpoint, out, "anchor", resolution, placement, which, force)
+    """The same as `quadnorm adapt --how anchored`: every sum under the measure of the training grid."""
+    adapt(checkpoint, out, "anchored", resolution, placement, which, force)
 
 
 def audit(

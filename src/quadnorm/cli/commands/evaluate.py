@@ -22,8 +22,6 @@ Split = Literal["train", "val", "test"]
 ARRAYS = (".nc", ".zarr")
 PICTURES = (".png", ".svg", ".pdf")
 
-FILES = {"transfer": "transferred", "anchor": "anchored", "extend": "extended", "at_native": "native"}
-
 
 def evaluate(
     checkpoint: Annotated[Path, typer.Argument(help="A run's folder or a .safetensors file.")],
@@ -37,8 +35,8 @@ def evaluate(
     how: Annotated[
         str | None,
         typer.Option(
-            help="Ways to use the model there: as-trained,transferred,anchored,extended,native or all; default: "
-            "as-trained,transferred, for a file of `quadnorm adapt` the way that it is adapted."
+            help="Ways to use the model there: as-trained, transferred, anchored, extended, native (commas between), "
+            "or all; default: as-trained,transferred, for a file of `quadnorm adapt` the way that it is adapted."
         ),
     ] = None,
     sampling: Annotated[
@@ -124,7 +122,7 @@ def _errors(
     from quadnorm.training.data import problem_of
     from quadnorm.training.files.saved import adapted_way
 
-    own = FILES.get(adapted_way(checkpoint, which) or "")
+    own = adapted_way(checkpoint, which)
     model, config = load_model(checkpoint, which, as_trained=True)
     trained_at = native_grid(config)
     on_points = problem_of(config).placement == POINTS

@@ -16,6 +16,7 @@ from quadnorm._files import DamagedError
 from quadnorm._foreign import parsing
 from quadnorm._load import names_file, source_hash
 from quadnorm._suggest import unknown
+from quadnorm._ways import WAYS, WORDS
 from quadnorm.problems.points import POINTS
 from quadnorm.training.config import TrainConfig
 from quadnorm.training.config.read import checked
@@ -26,7 +27,6 @@ from quadnorm.training.loop import State
 from quadnorm.training.model import Normalised, Sizes, build_model, outline
 from quadnorm.training.versions import environment
 
-HOW = ("transfer", "anchor", "extend", "native")  # what a model is adapted by, the default first
 log = logging.getLogger("quadnorm")
 
 
@@ -177,7 +177,7 @@ def load_model(
 def adapted_way(where: str | os.PathLike[str], which: str = "best") -> str | None:
     """The way in which the model of a file of :func:`save_adapted` is adapted; None for other checkpoints."""
     how = _adapted(read_checkpoint(find_checkpoint(where, which))[1])
-    return None if how is None else str(how["way"])
+    return None if how is None else WORDS.get(str(how["way"]))
 
 
 def _adapted(info: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -204,7 +204,7 @@ def _only_grid(saved: Saved) -> int | tuple[int, ...]:
 def save_adapted(
     where: str | os.PathLike[str],
     out: str | os.PathLike[str],
-    how: str = "transfer",
+    how: str = "transferred",
     resolution: int | tuple[int, ...] | None = None,
     placement: str | Sequence[str] | None = None,
     which: str = "best",
@@ -217,25 +217,26 @@ def save_adapted(
     Args:
         where: a run's folder or a checkpoint.
         out: the file to write, ``*.safetensors``.
-        how: ``transfer`` (with the run's validation pairs), ``anchor``, ``extend`` or ``native``.
+        how: ``transferred`` (with the run's validation pairs), ``anchored``, ``extended`` or ``native``.
         resolution: the training grid; by default the one grid that the model was trained on.
         placement: where its samples lie; default that of the problem.
         which: the weights, best or last.
         force: allow a grid that the model was not trained on, and an anchored model whose drift on a smooth input
             grows.
     """
-    from quadnorm.adapt import anchor, at_native, extend, transfer
+    from quadnorm import adapt
     from quadnorm.adapt.adapted import Adapted
     from quadnorm.adapt.levels import is_piecewise_constant
 
-    if how not in HOW:
-        raise ValueError(unknown("way to adapt a model", how, HOW))
+    if how not in WORDS.values():
+        raise ValueError(unknown("way to adapt a model", how, WORDS.values()))
     if Path(out).suffix != ".safetensors":
         raise ValueError(f"-o {out}: a checkpoint is written; expected a name that ends in .safetensors")
     saved = Saved(find_checkpoint(where, which))
     before = _adapted(saved.info)
     if before is not None:
-        raise ValueError(f"{saved.path} is adapted already, by {before['way']} at {before['resolution']}")
+        way = WORDS.get(before["way"], before["way"])
+        raise ValueError(f"{saved.path} is adapted already: {way}, training grid {before['resolution']}")
     placement = placement or saved.sizes.placement
     if placement == POINTS:
         raise ValueError(
@@ -252,14 +253,13 @@ def save_adapted(
             "pass force=True (--force)"
         )
     model, shape = saved.model().eval(), p.shape(resolution)
-    if how == "anchor":
-        adapted = anchor(model, shape, placement, force=force)
+    if how == "anchored":
+        adapted = adapt.anchor(model, shape, placement, force=force)
     else:
         x, y = samples(saved.config, "val", [resolution])[resolution]
         options: Any = {"restrict": "nearest" if is_piecewise_constant(x) else "cubic"}
-        options |= {"data": (x, y)} if how == "transfer" else {}
-        ways: Any = {"transfer": transfer, "extend": extend, "native": at_native}
-        adapted = ways[how](model, shape, placement, **options)
+        options |= {"data": (x, y)} if how == "transferred" else {}
+        adapted = getattr(adapt, WAYS[how].function)(model, shape, placement, **options)
     tensors = {k: v for k, v in saved.tensors.items() if k.startswith("model.")}
     how_it_is = adapted.saved() if isinstance(adapted, Adapted) else _anchored(shape, placement)
     write_checkpoint(Path(out), tensors, {**saved.info, "adapted": how_it_is})

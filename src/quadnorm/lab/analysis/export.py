@@ -89,8 +89,9 @@ def attempt(name: str, library: Library) -> tuple[Figure | None, str]:
 
 
 def _attempt(d: Drawing, library: Library) -> tuple[Figure | None, str]:
+    drawable = not d.needs or next(library.all_comparable(), None) is not None  # else no figure of records has a point
     try:
-        figure = d.draw(library)
+        figure = d.draw(library) if drawable else None
     except (ValueError, OSError, RuntimeError, LookupError, TypeError, ArithmeticError) as error:
         return None, f"{type(error).__name__}: {error}"
     if figure is not None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from quadnorm._files import explained, write_atomic
 from quadnorm.lab.analysis.changes import CHANGE_KINDS, changes, changes_table
-from quadnorm.lab.analysis.claims.judging import CONTRADICTIONS, FIELD, Judged, judge_all
+from quadnorm.lab.analysis.claims.judging import CLAIMS, CONTRADICTIONS, FIELD, Claim, judge_all
 from quadnorm.lab.analysis.claims.readings import all_readings
 from quadnorm.lab.analysis.claims.verdicts import CONTRADICTED, VERDICTS
 from quadnorm.lab.analysis.export import DRAWINGS, Drawing, attempt
@@ -171,9 +171,10 @@ def _filled(library: Library, other: Library | None, figures: Callable[[], list[
         (s.name, s.title, command(s), estimate(s).minutes())
         for s in (study(name).at("desk") for name in study_names() if not _shown(library.results(name)))
     ]
-    judged: tuple[Judged, ...] = judge_all(library)
+    one = len(sections) == 1  # a page of one study says nothing of the paper that its records do not
+    judged = judge_all(library, _with_records(CLAIMS, library) if one else CLAIMS)
     contradictions = CONTRADICTIONS
-    if len(sections) == 1:  # a page of one study says nothing of the paper that its records do not
+    if one:
         judged = tuple(j for j in judged if j.models)
         contradictions = {
             name: text for name, text in CONTRADICTIONS.items() if any(name in j.claim.remarks for j in judged)
@@ -191,12 +192,12 @@ def _filled(library: Library, other: Library | None, figures: Callable[[], list[
             against=[j for j in judged if j.verdict == CONTRADICTED],
             verdicts=[(v, sum(j.verdict == v for j in judged)) for v in VERDICTS],
             judged=judged,
-            field=judge_all(library, FIELD),
+            field=judge_all(library, _with_records(FIELD, library)),
             contradictions=contradictions,
             readings=all_readings(library),
             figures=figures(),
             reach=_reach(library),
-            derived=[t for name in table_names() if has_numbers(t := derived_table(name, library))],
+            derived=_derived_tables(library),
             glossary=GLOSSARY,
             changes=None if other is None else _changes(library, other),
             absent=absent,
@@ -212,6 +213,22 @@ def _filled(library: Library, other: Library | None, figures: Callable[[], list[
 def has_numbers(table: Table) -> bool:
     """Whether a table has a measured cell."""
     return any(cell.kind in ("value", "failed") for panel in table.panels for row in panel.rows for cell in row)
+
+
+def _with_records(claims: tuple[Claim, ...], library: Library) -> tuple[Claim, ...]:
+    """The claims on some study that has records to compare; all others would be judged "not run"."""
+    return tuple(
+        claim
+        for claim in claims
+        if any(library.comparable(study) is not None for case in claim.cases for study, _ in case.settings)
+    )
+
+
+def _derived_tables(library: Library) -> list[Table]:
+    """The tables computed from several studies that have a measured cell."""
+    if next(library.all_comparable(), None) is None:
+        return []
+    return [table for name in table_names() if has_numbers(table := derived_table(name, library))]
 
 
 def _reach(library: Library) -> Table | None:

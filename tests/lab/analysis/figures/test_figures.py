@@ -124,10 +124,19 @@ def test_a_figure_that_fails_says_why_and_is_tried_once(tmp_path, monkeypatch):
         raise OSError("the disk is gone")
 
     monkeypatch.setattr(figures, "DRAWINGS", (replace(drawing("slope"), draw=broken),))
+    write_records(study("demo").at("desk"), tmp_path, test=1)
     library = Library([tmp_path])
     assert [attempt("slope", library) for _ in range(2)] == [(None, "OSError: the disk is gone")] * 2
     assert len(tried) == 1
     assert save_figures(library, tmp_path) == ([], {"slope": "OSError: the disk is gone"})
+
+
+def test_without_anything_to_compare_no_figure_of_records_is_tried(tmp_path, monkeypatch):
+    write_records(study("demo").at("smoke"), tmp_path, test=1)
+    monkeypatch.setattr(figures, "DRAWINGS", (replace(drawing("slope"), draw=lambda library: 1 / 0),))
+    figure, why = attempt("slope", Library([tmp_path]))
+    assert figure is None
+    assert why.endswith("quadnorm study run anchored-crossres --preset desk")
 
 
 def test_stored_fields_that_cannot_be_read_cost_their_figure_only(tmp_path):

@@ -116,14 +116,16 @@ def load_results(
 def _folder_of_run(roots: Sequence[Path], key: str) -> Path | None:
     """The run's folder: of the finished ones that with the most evaluations, else the first that there is."""
     # os.path, because pathlib raises for folders without read permission; these are reported when their files are read.
-    started = [folder for root in roots if os.path.isdir(folder := root / "runs" / key)]
-    finished = [folder for folder in started if os.path.exists(folder / "record.json")]
-    return max(finished, key=_evaluations) if len(finished) > 1 else next(iter(finished or started), None)
+    # A report looks for tens of thousands of folders, and making a Path takes longer than asking for one.
+    started = [folder for root in roots if os.path.isdir(folder := f"{root}/runs/{key}")]
+    finished = [folder for folder in started if os.path.exists(f"{folder}/record.json")]
+    found = max(finished, key=_evaluations) if len(finished) > 1 else next(iter(finished or started), None)
+    return None if found is None else Path(found)
 
 
-def _evaluations(folder: Path) -> int:
+def _evaluations(folder: str) -> int:
     try:
-        return len(os.listdir(folder / "evaluations"))
+        return len(os.listdir(f"{folder}/evaluations"))
     except OSError:
         return 0
 

@@ -24,7 +24,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quadnorm._files import DamagedError, read_sealed, sealed, set_aside, write_atomic
+from quadnorm._files import MOST_JSON, DamagedError, read_bytes, sealed, set_aside, unsealed, write_atomic
 from quadnorm._foreign import parsing
 from quadnorm._json import without_nan
 from quadnorm._text import printable_values
@@ -111,7 +111,7 @@ def folder_of(root: Path, task: Task) -> Path:
 
 def evaluation_file(folder: Path, evaluation: str, grid: int) -> Path:
     """The file with the errors of one way to use the model at one grid."""
-    return folder / "evaluations" / f"{evaluation}@{grid}.json"
+    return folder / f"evaluations/{evaluation}@{grid}.json"
 
 
 def missing(folder: Path, task: Task, weights: str) -> list[tuple[Way, int]]:
@@ -218,9 +218,13 @@ def _agree(study: Study, origins: Mapping[str, Mapping[str, list[str]]], allow_m
 def read_json(path: Path) -> dict[str, Any] | None:
     """A JSON object whose hash agrees, or None if there is no such file; a DamagedError names a damaged file."""
     try:
-        values = read_sealed(path)
+        data = read_bytes(path, MOST_JSON)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    values = unsealed(data, path)
+    # JSON holds a control character only as an escape, but for DEL; a report reads ten thousand files without any.
+    if data.isascii() and b"\\" not in data and b"\x7f" not in data:
+        return values
     with parsing(path, "not a record", DamagedError):
         shown: dict[str, Any] = printable_values(values)
         return shown

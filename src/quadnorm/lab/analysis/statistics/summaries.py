@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf, isfinite, nan, sqrt
 
 import numpy as np
@@ -160,7 +161,13 @@ def summarize(runs: Runs, kind: str = "ci95") -> Summary:
     """
     if kind not in SPREAD_KINDS:
         raise ValueError(unknown("kind of spread", kind, SPREAD_KINDS))
-    x = values(runs)
+    return _summary(tuple(values(runs).tolist()), kind)
+
+
+@lru_cache(2**14)
+def _summary(runs: tuple[float, ...], kind: str) -> Summary:
+    """As :func:`summarize`; tables, cards and claims of a page ask for the same runs again."""
+    x = np.array(runs)
     n = x.size
     if note := failed(x):
         finite = x[np.isfinite(x)]

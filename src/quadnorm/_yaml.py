@@ -33,7 +33,7 @@ class Loader(yaml.SafeLoader):
             self.depth -= 1
 
     def _refuse(self, reason: str) -> None:
-        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        mark = self.peek_event().start_mark
         raise yaml.composer.ComposerError(None, None, reason, mark)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:

@@ -73,8 +73,8 @@ class Adapted(nn.Module, ABC):
         self.resolution, self.placements, self.layout = resolution, placements, layout
         self.example: Any = None  # (args, kwargs) on the training grid
         self._graphs = Graphs()
-        self.register_state_dict_post_hook(_to_original_names)  # type: ignore[no-untyped-call]
-        self.register_load_state_dict_pre_hook(_from_original_names)  # type: ignore[no-untyped-call]
+        self.register_state_dict_post_hook(_to_original_names)
+        self.register_load_state_dict_pre_hook(_from_original_names)
 
     # --- what a way implements ---------------------------------------------------------------------------------------
 

@@ -169,11 +169,11 @@ class Live(TorchFunctionMode):
 
     def __enter__(self) -> Any:
         patches.enter(self)
-        return super().__enter__()  # type: ignore[no-untyped-call]
+        return super().__enter__()
 
     def __exit__(self, *exc: Any) -> Any:
         patches.leave()
-        return super().__exit__(*exc)  # type: ignore[no-untyped-call]
+        return super().__exit__(*exc)
 
 
 def _passes_on(func: Any) -> bool:

@@ -90,7 +90,7 @@ class PointwiseMLP(nn.Module):
             return plain_mlp(*args, onto)  # type: ignore[arg-type]
         hidden = x.shape[0] * self.first.weight.shape[0] * x.shape[2] * x.element_size()
         keep = torch.is_grad_enabled() and hidden <= KEPT_BYTES
-        y: Tensor = _BlockedMLP.apply(*args, onto, keep)  # type: ignore[no-untyped-call]
+        y: Tensor = _BlockedMLP.apply(*args, onto, keep)
         return y
 
 

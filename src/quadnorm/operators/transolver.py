@@ -37,7 +37,7 @@ def slice_sums(x: Tensor, s: Tensor) -> Tensor:
     """Σ_j s_gj x_cj for x (B, C, N) and s (B, G, N), (B, G, C)."""
     if not is_plain(x, s):
         return torch.bmm(s, x.transpose(1, 2))
-    sums: Tensor = _SliceSums.apply(x, s)  # type: ignore[no-untyped-call]
+    sums: Tensor = _SliceSums.apply(x, s)
     return sums
 
 

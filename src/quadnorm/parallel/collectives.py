@@ -107,7 +107,7 @@ class _Parts(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        return None, _Own.apply(ctx.group, g)  # type: ignore[no-untyped-call]
+        return None, _Own.apply(ctx.group, g)
 
 
 class _Own(torch.autograd.Function):
@@ -118,12 +118,12 @@ class _Own(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        return None, _Parts.apply(ctx.group, g)  # type: ignore[no-untyped-call]
+        return None, _Parts.apply(ctx.group, g)
 
 
 def total(x: Tensor, group: dist.ProcessGroup) -> Tensor:
     """Σ_r x_r on every rank; each rank's share receives the sum's gradient."""
-    y: Tensor = _Total.apply(group, x)  # type: ignore[no-untyped-call]
+    y: Tensor = _Total.apply(group, x)
     return y
 
 
@@ -142,11 +142,11 @@ def totals(tensors: list[Tensor], group: dist.ProcessGroup) -> list[Tensor]:
 
 def spread(*tensors: Tensor, group: dist.ProcessGroup) -> tuple[Tensor, ...]:
     """Replicated tensors for use on local shares; their gradients are summed over ranks, all in one all-reduce."""
-    copies: tuple[Tensor, ...] = _Spread.apply(group, *tensors)  # type: ignore[no-untyped-call]
+    copies: tuple[Tensor, ...] = _Spread.apply(group, *tensors)
     return copies
 
 
 def parts(x: Tensor, group: dist.ProcessGroup) -> Tensor:
     """The shares of all ranks, ``(P, *x.shape)``, on every rank; each share receives its own gradient."""
-    y: Tensor = _Parts.apply(group, x)  # type: ignore[no-untyped-call]
+    y: Tensor = _Parts.apply(group, x)
     return y

@@ -194,7 +194,7 @@ class Loop:
             total = mean_square(prediction, truth, self.model.y_std, over_space).sum()
         else:
             total = relative_l2(prediction, truth, weights, over_space).sum()
-        (total * scale).backward()  # type: ignore[no-untyped-call]
+        (total * scale).backward()
         mine = float(total.detach()) if scale else 0.0
         loss, stop = group.sums([mine, float(self.stop())])
         limit = math.inf if config.optimiser.clip is None else config.optimiser.clip

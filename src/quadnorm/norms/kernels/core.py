@@ -44,7 +44,7 @@ def normalize(
         return formula.forward(x, w, weight, bias, groups, eps, centre)
     if torch.is_grad_enabled():
         options = groups, eps, centre, holes
-        y: Tensor = Normalize.apply(x, w, weight, bias, options)  # type: ignore[no-untyped-call]
+        y: Tensor = Normalize.apply(x, w, weight, bias, options)
         return y
     return dispatch.forward(Inputs(x, w, weight, bias, groups, eps, centre, holes))[0]
 

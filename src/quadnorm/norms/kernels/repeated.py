@@ -57,7 +57,7 @@ def normalize(
 ) -> Tensor:
     """γ·(x − μ)·rstd + β by the prepared kernel."""
     if torch.is_grad_enabled():
-        y: Tensor = NormalizeAgain.apply(x, weight, bias, ready, groups, eps, centre)  # type: ignore[no-untyped-call]
+        y: Tensor = NormalizeAgain.apply(x, weight, bias, ready, groups, eps, centre)
         return y
     y, stats = dispatch.result_like(x), ready.w.new_empty((3, x.shape[0], groups))
     ready.forward(x, weight, bias, eps, centre, y, stats)

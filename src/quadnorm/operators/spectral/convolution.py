@@ -266,7 +266,7 @@ class SpectralConv(nn.Module):
                 parts = both.to(parts.device)
             return torch.view_as_complex(parts.contiguous().view(*t.shape, 2))
 
-        super()._apply(both_parts, recurse)  # type: ignore[no-untyped-call]
+        super()._apply(both_parts, recurse)
         if self.kernel == "hermitian":
             self._tie_on(self.weight.device)  # to_empty() leaves no numbers in it
         return self

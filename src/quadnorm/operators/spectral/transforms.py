@@ -38,7 +38,7 @@ class Analyse(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
         if is_plain() and not is_batched(g):
-            x = Synthesise.apply(g, None, ctx.modes, *ctx.mats)  # type: ignore[no-untyped-call]
+            x = Synthesise.apply(g, None, ctx.modes, *ctx.mats)
         else:  # batched or traced: plain operations
             x = synthesise_real(from_modes(g.real, g.imag, ctx.modes), ctx.mats)
         return x, None, *(None for _ in ctx.mats)
@@ -64,7 +64,7 @@ class Synthesise(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
         if is_plain() and not is_batched(g):
-            y = Analyse.apply(g, ctx.modes, *ctx.mats)  # type: ignore[no-untyped-call]
+            y = Analyse.apply(g, ctx.modes, *ctx.mats)
         else:
             y = torch.complex(*to_modes(analyse_real(g, ctx.mats), ctx.modes))
         constant = y[(0,) * len(ctx.modes.kept)].real.sum(0) if ctx.needs_input_grad[1] else None
@@ -150,7 +150,7 @@ def through_matrices(
     skip: Tensor | None = None,
 ) -> Tensor:
     """Σ_k c_k Re(X_k W_k e^{…}) + bias (+ skip · x), for weights (K, I, O) complex; eager."""
-    y: Tensor = LinearPart.apply(x, weight, bias, skip, modes, analysis, synthesis)  # type: ignore[no-untyped-call]
+    y: Tensor = LinearPart.apply(x, weight, bias, skip, modes, analysis, synthesis)
     return y
 
 

@@ -70,16 +70,14 @@ class SpectralConvOnShards(SpectralConv):
         if field.numel() == 0:  # nothing to add, but a part of the graph: the others wait for its backward
             shape = (*self.modes.shape, *field.shape[:2])
             return torch.zeros(shape, dtype=field.dtype.to_complex(), device=field.device) + field.sum()
-        modes: Tensor = Analyse.apply(field, self.modes, *analysis)  # type: ignore[no-untyped-call]
+        modes: Tensor = Analyse.apply(field, self.modes, *analysis)
         return modes
 
     def _synthesised(self, mixed: Tensor, bias: Tensor | None, synthesis: Matrices, part: Part, B: int) -> Tensor:
         if 0 in part.local:
             nothing = mixed.real.sum() * 0 + (0 if bias is None else bias.sum() * 0)
             return nothing.expand(B, self.out_channels, *part.local)
-        y: Tensor = Synthesise.apply(  # type: ignore[no-untyped-call]
-            mixed.view(*self.modes.shape, B, -1), bias, self.modes, *synthesis
-        )
+        y: Tensor = Synthesise.apply(mixed.view(*self.modes.shape, B, -1), bias, self.modes, *synthesis)
         return y
 
     def _traced(

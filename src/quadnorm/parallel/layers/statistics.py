@@ -30,7 +30,7 @@ def normalize(x: Tensor, w: Tensor, weight: Tensor | None, bias: Tensor | None, 
     with torch.autocast(x.device.type, enabled=False):
         if torch.compiler.is_compiling():
             return formula(x, w, weight, bias, options)
-        y: Tensor = _Norm.apply(x, w, weight, bias, options)  # type: ignore[no-untyped-call]
+        y: Tensor = _Norm.apply(x, w, weight, bias, options)
         return y
 
 

@@ -172,5 +172,5 @@ def _cast(model: Normalised, dtype: torch.dtype) -> Normalised:
             return t.to(dtype.to_complex())
         return t.to(dtype) if t.is_floating_point() else t
 
-    model._apply(one)  # type: ignore[no-untyped-call]
+    model._apply(one)
     return model

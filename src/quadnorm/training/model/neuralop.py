@@ -64,7 +64,7 @@ class NeuralopFNO(nn.Module):
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         """Leave the dtype unchanged: neuraloperator's layer makes single-precision spectra whatever its weights are."""
-        return super()._apply(lambda t: fn(t).to(t.dtype), recurse)  # type: ignore[no-untyped-call]
+        return super()._apply(lambda t: fn(t).to(t.dtype), recurse)
 
     def state_dict(self, *args: Any, **options: Any) -> Any:
         """The tensors alone."""

@@ -26,7 +26,7 @@ _SUM = {"contract"}
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _pivots(x, w, p):  # type: ignore[no-untyped-def]
+def _pivots(x, w, p):
     """A typical sample of each channel of a block: the median of three that are there."""
     n = w.size
     seen, a, b, c = 0, 0, 0, 0
@@ -49,7 +49,7 @@ def _pivots(x, w, p):  # type: ignore[no-untyped-def]
 
 
 @njit(fastmath=_SUM, nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _block_sums(x, w, p, first, second):  # type: ignore[no-untyped-def]
+def _block_sums(x, w, p, first, second):
     """Σ w·(x − p) and Σ w·(x − p)² of each channel; four samples at a time, which saves three of four accesses."""
     n, C = x.shape
     for c in range(C):
@@ -75,7 +75,7 @@ def _block_sums(x, w, p, first, second):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _block_moments(x, w, mass, centre, means, seconds):  # type: ignore[no-untyped-def]
+def _block_moments(x, w, mass, centre, means, seconds):
     """Mean and second central moment of each channel of a block (second raw moment without centring), in float64."""
     C = x.shape[1]
     p, first, second = np.zeros(C, w.dtype), np.empty(C, w.dtype), np.empty(C, w.dtype)
@@ -98,7 +98,7 @@ def _block_moments(x, w, mass, centre, means, seconds):  # type: ignore[no-untyp
 
 
 @njit(fastmath={"contract"}, nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _finish(p, first, second, mass, means, seconds):  # type: ignore[no-untyped-def]
+def _finish(p, first, second, mass, means, seconds):
     """Mean and second central moment from sums about a pivot; the number of channels whose pivot was far away."""
     share, far = 1 / mass, 0
     for c in range(p.size):
@@ -112,7 +112,7 @@ def _finish(p, first, second, mass, means, seconds):  # type: ignore[no-untyped-
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _masses(w, R):  # type: ignore[no-untyped-def]
+def _masses(w, R):
     """Sums of the weights (1 or B, N) block by block."""
     K = (w.shape[1] + R - 1) // R
     out = np.zeros((w.shape[0], K))
@@ -124,7 +124,7 @@ def _masses(w, R):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _merge_blocks(masses, means, seconds, centre):  # type: ignore[no-untyped-def]
+def _merge_blocks(masses, means, seconds, centre):
     """All blocks (K, C) of a batch entry into the first one: mean and variance of each channel."""
     K, C = means.shape
     mass = 0.0
@@ -151,7 +151,7 @@ def _merge_blocks(masses, means, seconds, centre):  # type: ignore[no-untyped-de
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _merge_channels(mean, variance, eps, centre, stats, b):  # type: ignore[no-untyped-def]
+def _merge_channels(mean, variance, eps, centre, stats, b):
     """Channels (C,) of equal mass into groups: the statistics of a batch entry."""
     G = stats.shape[2]
     D = mean.size // G
@@ -170,7 +170,7 @@ def _merge_channels(mean, variance, eps, centre, stats, b):  # type: ignore[no-u
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _is_moderate(stats, b, eps):  # type: ignore[no-untyped-def]
+def _is_moderate(stats, b, eps):
     """Whether a·x + b is as good as (x − μ)·rstd in every group."""
     for g in range(stats.shape[2]):
         high, rstd = np.float64(stats[0, b, g]), np.float64(stats[2, b, g])
@@ -181,7 +181,7 @@ def _is_moderate(stats, b, eps):  # type: ignore[no-untyped-def]
 
 
 @njit(fastmath={"contract"}, nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _affine(x, y, kind, scale, shift):  # type: ignore[no-untyped-def]
+def _affine(x, y, kind, scale, shift):
     for i in range(x.shape[0]):
         u, v = x[i], y[i]
         for c in range(scale.size):
@@ -189,7 +189,7 @@ def _affine(x, y, kind, scale, shift):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _deviations(x, y, kind, high, low, scale, shift):  # type: ignore[no-untyped-def]
+def _deviations(x, y, kind, high, low, scale, shift):
     for i in range(x.shape[0]):
         u, v = x[i], y[i]
         for c in range(scale.size):
@@ -197,7 +197,7 @@ def _deviations(x, y, kind, high, low, scale, shift):  # type: ignore[no-untyped
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _apply(x, y, kind, stats, b, gamma, beta, moderate):  # type: ignore[no-untyped-def]
+def _apply(x, y, kind, stats, b, gamma, beta, moderate):
     C = x.shape[1]
     D = C // stats.shape[2]
     scale, shift = np.empty(C, gamma.dtype), np.empty(C, gamma.dtype)
@@ -214,9 +214,7 @@ def _apply(x, y, kind, stats, b, gamma, beta, moderate):  # type: ignore[no-unty
 
 
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
-def forward(  # type: ignore[no-untyped-def]
-    kind, real, B, C, N, G, rows_of_w, threads, x_at, w_at, gamma_at, beta_at, eps, centre, y_at, stats_at
-):
+def forward(kind, real, B, C, N, G, rows_of_w, threads, x_at, w_at, gamma_at, beta_at, eps, centre, y_at, stats_at):
     """Write y and the statistics (3, B, G)."""
     x, y = carray(pointer(x_at, kind), (B, N, C)), carray(pointer(y_at, kind), (B, N, C))
     w, stats = carray(pointer(w_at, real), (rows_of_w, N)), carray(pointer(stats_at, real), (3, B, G))
@@ -245,7 +243,7 @@ def forward(  # type: ignore[no-untyped-def]
 
 
 @njit(fastmath=_SUM, nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _gradient_sums(x, g, high, a, b):  # type: ignore[no-untyped-def]
+def _gradient_sums(x, g, high, a, b):
     """Σ g and Σ g·(x − high) of each channel of a block."""
     n, C = x.shape
     for c in range(C):
@@ -269,7 +267,7 @@ def _gradient_sums(x, g, high, a, b):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _gradient(x, g, w, dx, kind, high, scale, a, b):  # type: ignore[no-untyped-def]
+def _gradient(x, g, w, dx, kind, high, scale, a, b):
     for i in range(x.shape[0]):
         xs, gs, ds, v = x[i], g[i], dx[i], w[i]
         for c in range(scale.size):
@@ -277,7 +275,7 @@ def _gradient(x, g, w, dx, kind, high, scale, a, b):  # type: ignore[no-untyped-
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _coefficients(stats, sums, gamma, b, centre, folded):  # type: ignore[no-untyped-def]
+def _coefficients(stats, sums, gamma, b, centre, folded):
     """The sums of each group, folded into dx = scale·g − w·(a + b·(x − high)): (4, C), high, scale, a and b."""
     G, C = stats.shape[2], gamma.size
     D = C // G
@@ -295,7 +293,7 @@ def _coefficients(stats, sums, gamma, b, centre, folded):  # type: ignore[no-unt
 
 
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
-def backward(  # type: ignore[no-untyped-def]
+def backward(
     kind, real, B, C, N, G, rows_of_w, threads, g_at, x_at, w_at, gamma_at, stats_at, centre, dx_at, sums_at, dbeta_at,
     dgamma_at,
 ):  # fmt: skip

@@ -29,7 +29,7 @@ _SUM = {"reassoc", "contract", "nsz"}
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _pivot(x, w):  # type: ignore[no-untyped-def]
+def _pivot(x, w):
     """A typical sample of the block: the median of three that are there. Constant fields deviate by exactly 0."""
     n = x.size
     a = number(x[0])
@@ -53,7 +53,7 @@ def _pivot(x, w):  # type: ignore[no-untyped-def]
 
 
 @njit(fastmath=_SUM, nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _moments(x, w, mass, centre):  # type: ignore[no-untyped-def]
+def _moments(x, w, mass, centre):
     """Mass, mean and second central moment of one block (second raw moment without centring), in float64."""
     zero = w[0] - w[0]
     first, second = zero, zero
@@ -87,7 +87,7 @@ def _moments(x, w, mass, centre):  # type: ignore[no-untyped-def]
 
 
 @njit(fastmath=_SUM, nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _masses(w):  # type: ignore[no-untyped-def]
+def _masses(w):
     """Sums of the weights (1 or B, N) block by block: once for all channels."""
     K = (w.shape[1] + BLOCK - 1) // BLOCK
     out = np.zeros((w.shape[0], K))
@@ -101,7 +101,7 @@ def _masses(w):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _merge(parts, k0, k1, centre):  # type: ignore[no-untyped-def]
+def _merge(parts, k0, k1, centre):
     """Mean and variance of the union of the blocks k0 … k1−1, each (mass, mean, second moment)."""
     mass, mean, second = 0.0, 0.0, 0.0
     for k in range(k0, k1):
@@ -122,7 +122,7 @@ def _merge(parts, k0, k1, centre):  # type: ignore[no-untyped-def]
 
 
 @njit(fastmath={"contract"}, nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _apply(x, y, kind, high, low, scale, shift, moderate):  # type: ignore[no-untyped-def]
+def _apply(x, y, kind, high, low, scale, shift, moderate):
     if moderate:
         offset = shift - (high + low) * scale
         for i in range(x.size):
@@ -133,14 +133,14 @@ def _apply(x, y, kind, high, low, scale, shift, moderate):  # type: ignore[no-un
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _is_moderate(high, rstd, eps):  # type: ignore[no-untyped-def]
+def _is_moderate(high, rstd, eps):
     """Whether a·x + b is as good as (x − μ)·rstd: the mean is at most a few deviations of a field that varies."""
     spread = 1 / (np.float64(rstd) * np.float64(rstd))  # variance + ε
     return np.float64(high) * np.float64(high) <= 16 * spread and spread - eps >= 1e-3 * eps
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _store(stats, b, g, mean, variance, eps):  # type: ignore[no-untyped-def]
+def _store(stats, b, g, mean, variance, eps):
     high = stats.dtype.type(mean)
     stats[0, b, g] = high
     stats[1, b, g] = mean - np.float64(high)
@@ -148,14 +148,14 @@ def _store(stats, b, g, mean, variance, eps):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _channel_moments(x, w, masses, parts, at, centre):  # type: ignore[no-untyped-def]
+def _channel_moments(x, w, masses, parts, at, centre):
     for k in range((x.size + BLOCK - 1) // BLOCK):
         i, j = k * BLOCK, min((k + 1) * BLOCK, x.size)
         parts[at + k, 0], parts[at + k, 1], parts[at + k, 2] = _moments(x[i:j], w[i:j], masses[k], centre)
 
 
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
-def forward_rows(  # type: ignore[no-untyped-def]
+def forward_rows(
     kind, real, B, C, N, G, rows_of_w, threads, x_at, w_at, gamma_at, beta_at, eps, centre, y_at, stats_at
 ):
     """One task per (batch entry, group): statistics, then the output while the row is still in the cache.
@@ -182,7 +182,7 @@ def forward_rows(  # type: ignore[no-untyped-def]
 
 
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
-def forward_blocks(  # type: ignore[no-untyped-def]
+def forward_blocks(
     kind, real, B, C, N, G, rows_of_w, threads, x_at, w_at, gamma_at, beta_at, eps, centre, y_at, stats_at
 ):
     """One task per block of samples, for few or uneven rows: all statistics first, then all outputs."""
@@ -212,7 +212,7 @@ def forward_blocks(  # type: ignore[no-untyped-def]
 
 
 @njit(fastmath=_SUM, nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _sums(x, g, high):  # type: ignore[no-untyped-def]
+def _sums(x, g, high):
     """Σ g and Σ g·(x − high) of one block."""
     zero = high - high
     a, b = zero, zero
@@ -224,13 +224,13 @@ def _sums(x, g, high):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _gradient(x, g, w, dx, kind, high, scale, a, b):  # type: ignore[no-untyped-def]
+def _gradient(x, g, w, dx, kind, high, scale, a, b):
     for i in range(x.size):
         dx[i] = stored(scale * number(g[i]) - w[i] * (a + b * (number(x[i]) - high)), kind)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _coefficients(stats, sums, gamma, b, g, D, centre):  # type: ignore[no-untyped-def]
+def _coefficients(stats, sums, gamma, b, g, D, centre):
     """The group's two sums, folded into dx = rstd·γ·g − w·(a + b·(x − high))."""
     low, rstd = np.float64(stats[1, b, g]), np.float64(stats[2, b, g])
     h, hx = 0.0, 0.0
@@ -243,7 +243,7 @@ def _coefficients(stats, sums, gamma, b, g, D, centre):  # type: ignore[no-untyp
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _over_batch(sums, dbeta, dgamma):  # type: ignore[no-untyped-def]
+def _over_batch(sums, dbeta, dgamma):
     for c in range(sums.shape[2]):
         s, sx = 0.0, 0.0
         for b in range(sums.shape[1]):
@@ -253,7 +253,7 @@ def _over_batch(sums, dbeta, dgamma):  # type: ignore[no-untyped-def]
 
 
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
-def backward_rows(  # type: ignore[no-untyped-def]
+def backward_rows(
     kind,
     real,
     B,
@@ -299,7 +299,7 @@ def backward_rows(  # type: ignore[no-untyped-def]
 
 
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
-def backward_blocks(  # type: ignore[no-untyped-def]
+def backward_blocks(
     kind,
     real,
     B,

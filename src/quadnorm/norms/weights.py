@@ -15,7 +15,7 @@ from quadnorm.measures import Measure, Separable
 from quadnorm.measures.base import Shape
 
 if TYPE_CHECKING:
-    from quadnorm.norms.kernels.numba.launch import Ready
+    from quadnorm.norms.kernels.numba.launch import PreparedKernel
 
 
 class Plan(NamedTuple):
@@ -25,7 +25,7 @@ class Plan(NamedTuple):
     """(1 or B, N), each row summing to 1; None: plain averages, taken by PyTorch's own kernel."""
     has_absent: bool = False
     """Whether samples may be absent (weight 0), whose values must not be read."""
-    ready: Ready | None = None
+    ready: PreparedKernel | None = None
     """The CPU kernel for plain inputs of this plan's shape, if it serves them."""
 
 

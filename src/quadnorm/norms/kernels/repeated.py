@@ -18,23 +18,23 @@ from quadnorm.norms.kernels.core import backward_by_formula
 from quadnorm.norms.kernels.inputs import Inputs, is_channels_last
 
 if TYPE_CHECKING:
-    from quadnorm.norms.kernels.numba.launch import Ready
+    from quadnorm.norms.kernels.numba.launch import PreparedKernel
 
 _PLAIN = (nn.Parameter, Tensor)
 
 
-def prepare(x: Tensor, w: Tensor) -> Ready | None:
+def prepare(x: Tensor, w: Tensor) -> PreparedKernel | None:
     """The kernel for plain inputs like x under the weights w; None if another kernel serves them."""
     ours = x.is_cpu and x.dtype in dispatch.NUMBA and x.numel() > 0 and (x.is_contiguous() or is_channels_last(x))
     if not ours or w.requires_grad or w.is_neg() or not w.is_contiguous():
         return None
     kernel = dispatch.numba_kernel()
-    return None if kernel is None else kernel.Ready(x, w)
+    return None if kernel is None else kernel.PreparedKernel(x, w)
 
 
-def serves(ready: Ready, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bool:
+def serves(ready: PreparedKernel, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bool:
     """Whether the kernel may run on x, plain and of the shape and dtype it was prepared for, as it lies in memory."""
-    # Ready.serves, without the call: the dtype is known here.
+    # PreparedKernel.serves, without the call: the dtype is known here.
     if x.is_neg() or not (is_channels_last(x) if ready.channels_last else x.is_contiguous()):
         return False
     if not dispatch.numba_may_run():
@@ -53,7 +53,7 @@ def serves(ready: Ready, x: Tensor, weight: Tensor | None, bias: Tensor | None) 
 
 
 def normalize(
-    ready: Ready, x: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int, eps: float, centre: bool
+    ready: PreparedKernel, x: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int, eps: float, centre: bool
 ) -> Tensor:
     """γ·(x − μ)·rstd + β by the prepared kernel."""
     if torch.is_grad_enabled():

@@ -32,16 +32,16 @@ _without_threads: list[bool] = []  # not empty where the programs must run in th
 def forward(given: Inputs, y: Tensor, stats: Tensor) -> None:
     """Write y like x (B, C, *spatial), contiguous or with the channels last in memory, and the statistics (3, B, G)."""
     x, w, weight, bias, _, eps, centre, _ = given
-    Ready(x, w).forward(x, weight, bias, eps, centre, y, stats)
+    PreparedKernel(x, w).forward(x, weight, bias, eps, centre, y, stats)
 
 
 def backward(given: Inputs, g: Tensor, stats: Tensor, dx: Tensor, wrt_w: bool) -> ParameterGradients:
     """Write dx like x; return the parameters' gradients."""
-    sums, dbeta, dgamma = Ready(given.x, given.w).backward(given.x, given.weight, given.centre, g, stats, dx)
+    sums, dbeta, dgamma = PreparedKernel(given.x, given.w).backward(given.x, given.weight, given.centre, g, stats, dx)
     return dbeta, dgamma, weights_gradient(given, stats, sums) if wrt_w else None
 
 
-class Ready:
+class PreparedKernel:
     """The programs for tensors like x and one set of weights w (1 or B, N), ready to be called.
 
     A layer keeps it from one call to the next. On small fields, what a call does besides running the program is a good

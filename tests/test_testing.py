@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import quadnorm as qn
-from quadnorm.adapt.nodes import relative_gap
+from quadnorm.adapt.watching.nodes import relative_gap
 from quadnorm.operators import FNO
 from quadnorm.testing import assert_grid_consistent, grid_drift
 

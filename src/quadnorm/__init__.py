@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from quadnorm.adapt import at_native, check_grid, load_adapted, register_anchor
     from quadnorm.adapt.anchoring import anchor
     from quadnorm.adapt.auditing.audit import audit
-    from quadnorm.adapt.converting.convert import convert
+    from quadnorm.adapt.converting import convert
     from quadnorm.adapt.extending import extend
     from quadnorm.adapt.transfer import transfer
     from quadnorm.measures import (

@@ -23,7 +23,7 @@ _is_compiling = torch.compiler.is_compiling
 
 
 class _Capture(threading.local):
-    """Whether this thread captures a graph of an adapted model (:mod:`quadnorm.adapt.capture`)."""
+    """Whether this thread captures a graph of an adapted model (:mod:`quadnorm.adapt.graphs.capture`)."""
 
     active = False
     recording = False

@@ -17,13 +17,13 @@ import torch
 from torch import nn
 
 from quadnorm.adapt.drift import drift as relative_drift
-from quadnorm.adapt.forms import refined_grid
-from quadnorm.adapt.layouts import regridded
 from quadnorm.adapt.models import check_module, model_grid, trial_copy
-from quadnorm.adapt.probes import make_probe
 from quadnorm.adapt.report import size_text
-from quadnorm.adapt.trees import tensors
-from quadnorm.adapt.watch import trial_output
+from quadnorm.adapt.watching.forms import refined_grid
+from quadnorm.adapt.watching.layouts import regridded
+from quadnorm.adapt.watching.probes import make_probe
+from quadnorm.adapt.watching.trees import tensors
+from quadnorm.adapt.watching.watch import trial_output
 from quadnorm.measures.base import Shape
 
 __all__ = ["assert_grid_consistent", "grid_drift"]

@@ -10,7 +10,7 @@ from torch import nn
 
 import quadnorm as qn
 from quadnorm.adapt.adapted import Adapted
-from quadnorm.adapt.capture import Obstacle
+from quadnorm.adapt.graphs.capture import Obstacle
 from quadnorm.operators import FNO
 from tests.adapt.models import Attention, Calls, ClassicFNO, field
 
@@ -99,7 +99,7 @@ def test_a_warm_call_runs_no_mode_and_none_of_the_models_code(way, monkeypatch):
     x = field(15, 15, batch=2)
     before = adapted(x)
     monkeypatch.setattr(ClassicFNO, "forward", None)
-    monkeypatch.setattr("quadnorm.adapt.watch.Live.__enter__", None)
+    monkeypatch.setattr("quadnorm.adapt.watching.watch.Live.__enter__", None)
     assert torch.equal(adapted(x), before)
 
 

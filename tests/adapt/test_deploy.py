@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import quadnorm as qn
-from quadnorm.adapt.capture import Obstacle
+from quadnorm.adapt.graphs.capture import Obstacle
 from quadnorm.adapt.shares import FieldShares, OnGrid
 from tests.adapt.models import Attention, ClassicFNO, field
 

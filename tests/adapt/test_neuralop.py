@@ -17,7 +17,7 @@ from torch import nn
 
 from quadnorm.adapt import anchor, convert, extend
 from quadnorm.adapt.neuralop import use_quadnorm
-from quadnorm.adapt.probes import smooth_field
+from quadnorm.adapt.watching.probes import smooth_field
 from quadnorm.measures import PLACEMENTS
 from quadnorm.norms import BlendQuadNorm, QuadNorm
 from tests.adapt.fields import orders, smooth

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import quadnorm as qn
-from quadnorm.adapt.watch import CannotFollowError
+from quadnorm.adapt.watching.watch import CannotFollowError
 from quadnorm.measures.placement import PLACEMENTS
 from quadnorm.operators import FNO, GalerkinTransformer, Transolver
 from quadnorm.training.model import Normalised

@@ -7,18 +7,18 @@ output. :func:`audit` tells which parts of a model depend on the grid; :func:`co
 
 In reading order:
 
-1. ``watch.py`` (with ``patches.py``, ``trees.py``, ``functions.py``): one run of a model, seen call by call.
-2. ``layouts.py``, ``probes.py``, ``forms.py``, ``nodes.py``: a model's inputs, how sizes move with the grid, and values
-   taken from one grid to another.
-3. ``plan.py`` (with ``calls.py``, ``counts.py``): what is known of each call on any grid, from several watched runs.
-4. ``operations/``: the table of operations that mix samples, and what anchoring and extension make of each.
-5. ``follow.py``, ``steer.py``: runs on other grids in step with a plan.
-6. ``extending.py`` (``extended.py``, ``points.py``, ``shards.py``), ``anchoring.py`` (``anchored.py``, ``modules.py``,
-   ``drift.py``), ``native.py``: the ways. ``transfer.py`` (``transferred.py``, ``sources.py``,
-   ``estimates.py``, ``levels.py``, ``shares.py``): how much of each.
-7. ``clouds/``: the ways for models on points. ``shifting.py``, ``shifted.py``, ``shifts.py``: models with stencils
-   and patches on shifted grids.
-8. ``auditing/``: measures what each module and call does to a change of grid. ``converting/``: swaps norms.
+1. ``watching/``: one run of a model, seen call by call; its inputs, how sizes move with the grid, and values taken from
+   one grid to another.
+2. ``operations/``: the table of operations that mix samples, and what anchoring and extension make of each.
+3. ``planning/``: what is known of each call on any grid, from several watched runs; runs in step with this plan.
+4. ``graphs/``: such a run as a plain graph, and the graphs of a model. ``adapted.py`` is the module that calls them,
+   makes the module of one grid, and saves how the model was adapted; ``saved.py`` reads that.
+5. The ways: ``anchoring.py`` (``anchored.py``, ``modules.py``, ``drift.py``), ``extending.py`` (``extended.py``,
+   ``shards.py``; for models with stencils and patches ``shifting.py``, ``shifted.py``, ``shifts.py``), ``native.py``.
+6. ``transfer.py`` (``transferred.py``, ``sources.py``, ``estimates.py``, ``levels.py``, ``shares.py``): how much of
+   each.
+7. ``clouds/``: the ways for models on points. ``auditing/``: measures what each module and call does to a change of
+   grid. ``converting.py``: swaps norms, to train anew.
 """
 
 from quadnorm.adapt.anchored import AnchoredCalls
@@ -28,7 +28,7 @@ from quadnorm.adapt.auditing.report import Audit
 from quadnorm.adapt.clouds.anchored import AnchoredPoints
 from quadnorm.adapt.clouds.extended import ExtendedPoints
 from quadnorm.adapt.clouds.native import AtNativePoints
-from quadnorm.adapt.converting.convert import Conversion, convert
+from quadnorm.adapt.converting import Conversion, convert
 from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.extending import extend
 from quadnorm.adapt.modules import Place, SpatialMean, register_anchor
@@ -40,7 +40,7 @@ from quadnorm.adapt.shifted import ShiftedRuns
 from quadnorm.adapt.shifting import shifted_runs
 from quadnorm.adapt.transfer import transfer
 from quadnorm.adapt.transferred import Transferred
-from quadnorm.adapt.watch import CannotFollowError
+from quadnorm.adapt.watching.watch import CannotFollowError
 from quadnorm.carry.gridcheck import GridCheck, check_grid
 from quadnorm.carry.grids import carry
 

@@ -19,15 +19,15 @@ from torch import Tensor, fx, nn
 from quadnorm import _torch
 from quadnorm._files import write_atomic
 from quadnorm._tensors import is_plain
-from quadnorm.adapt.capture import Obstacle
-from quadnorm.adapt.graph_passes import plain_module
-from quadnorm.adapt.graphs import LOCK, Graphs
-from quadnorm.adapt.layouts import grid_of_inputs, needs_grid, regridded
-from quadnorm.adapt.patches import is_watched
-from quadnorm.adapt.plan import input_kind
-from quadnorm.adapt.real_pairs import NotInRealPairsError, in_real_pairs
-from quadnorm.adapt.trees import as_arguments, mapped, tensors
-from quadnorm.adapt.watch import OutOfStepError
+from quadnorm.adapt.graphs.capture import Obstacle
+from quadnorm.adapt.graphs.kinds import LOCK, Graphs
+from quadnorm.adapt.graphs.passes import plain_module
+from quadnorm.adapt.graphs.real_pairs import NotInRealPairsError, in_real_pairs
+from quadnorm.adapt.planning.plan import input_kind
+from quadnorm.adapt.watching.layouts import grid_of_inputs, needs_grid, regridded
+from quadnorm.adapt.watching.patches import is_watched
+from quadnorm.adapt.watching.trees import as_arguments, mapped, tensors
+from quadnorm.adapt.watching.watch import OutOfStepError
 from quadnorm.measures.base import Shape
 
 SAVED = "quadnorm adapted model 1"  # the kind of file, and its version
@@ -58,8 +58,8 @@ class Adapted(nn.Module, ABC):
     """A model on any grid. At its training grid the model itself runs, elsewhere a graph of its steered run.
 
     A graph is captured at the first call with a kind of input: grid, dtype, device, training mode, autocast, gradients;
-    it serves all batches. Where a run cannot be captured (:class:`~quadnorm.adapt.capture.Obstacle`), the model is
-    steered at every call, which is slower; that is logged and noted in the report, once.
+    it serves all batches. Where a run cannot be captured (:class:`~quadnorm.adapt.graphs.capture.Obstacle`), the model
+    is steered at every call, which is slower; that is logged and noted in the report, once.
 
     A way implements :meth:`plan_for`, which looks at the model, and :meth:`steered`, one run. Both are given the model:
     it may be a twin of ``self.model``. The names in the ``state_dict`` are the model's own.

@@ -15,8 +15,6 @@ from quadnorm.adapt.anchored import AnchoredCalls
 from quadnorm.adapt.clouds.anchored import anchor_points
 from quadnorm.adapt.clouds.base import refuse_placement
 from quadnorm.adapt.drift import Drifts, failure_on_finer_grids, measure_drifts
-from quadnorm.adapt.follow import run_under
-from quadnorm.adapt.listing import AnchorListing, kind_of
 from quadnorm.adapt.models import (
     check_module,
     deep_copy,
@@ -26,11 +24,13 @@ from quadnorm.adapt.models import (
 )
 from quadnorm.adapt.modules import anchor_modules, is_module_of_its_own
 from quadnorm.adapt.placement import open_question, placed_grid
-from quadnorm.adapt.probes import Probe, make_probe
+from quadnorm.adapt.planning.follow import run_under
+from quadnorm.adapt.planning.listing import AnchorListing, kind_of
+from quadnorm.adapt.planning.steer import PADDING
 from quadnorm.adapt.report import AnchorReport, Reason, grid_text, with_times
-from quadnorm.adapt.steer import PADDING
-from quadnorm.adapt.trees import tensors
-from quadnorm.adapt.watch import CannotFollowError, leaving_no_trace, trial_output
+from quadnorm.adapt.watching.probes import Probe, make_probe
+from quadnorm.adapt.watching.trees import tensors
+from quadnorm.adapt.watching.watch import CannotFollowError, leaving_no_trace, trial_output
 from quadnorm.measures.base import Shape
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}  # of the largest output; half precision has 2e-2

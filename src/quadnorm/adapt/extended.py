@@ -13,17 +13,17 @@ from torch import Tensor, nn
 
 from quadnorm._tensors import is_recording
 from quadnorm.adapt.adapted import Adapted
-from quadnorm.adapt.calls import CallPlan
-from quadnorm.adapt.follow import run_under
-from quadnorm.adapt.layouts import grid_of_inputs, regridded
-from quadnorm.adapt.nodes import Nodes
-from quadnorm.adapt.plan import make_plan
-from quadnorm.adapt.points import PointNodes, arranged, arrangement, checked_points, in_a_row
+from quadnorm.adapt.planning.follow import run_under
+from quadnorm.adapt.planning.plan import make_plan
+from quadnorm.adapt.planning.steer import Kept, Record, Replay
 from quadnorm.adapt.shifted import ShiftedRuns
 from quadnorm.adapt.shifts import whole_multiple
-from quadnorm.adapt.steer import Kept, Record, Replay
-from quadnorm.adapt.trees import mapped
-from quadnorm.adapt.watch import OutOfStepError
+from quadnorm.adapt.watching.calls import CallPlan
+from quadnorm.adapt.watching.layouts import grid_of_inputs, regridded
+from quadnorm.adapt.watching.nodes import Nodes
+from quadnorm.adapt.watching.points import PointNodes, arranged, arrangement, checked_points, in_a_row
+from quadnorm.adapt.watching.trees import mapped
+from quadnorm.adapt.watching.watch import OutOfStepError
 from quadnorm.measures.base import Shape
 
 

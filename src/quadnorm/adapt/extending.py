@@ -13,22 +13,22 @@ from torch import nn
 
 from quadnorm._suggest import unknown
 from quadnorm.adapt.adapted import trial
-from quadnorm.adapt.calls import CallPlan
 from quadnorm.adapt.clouds.base import refuse_placement
 from quadnorm.adapt.clouds.extended import ExtendedPoints, extend_points
 from quadnorm.adapt.extended import Extended
-from quadnorm.adapt.follow import run_under
-from quadnorm.adapt.forms import refuse_state
-from quadnorm.adapt.listing import listing_of, report_of
 from quadnorm.adapt.models import check_module
-from quadnorm.adapt.nodes import at_training_nodes, relative_gap
 from quadnorm.adapt.placement import placed_grid
-from quadnorm.adapt.probes import Probe, make_probe
+from quadnorm.adapt.planning.follow import run_under
+from quadnorm.adapt.planning.listing import listing_of, report_of
+from quadnorm.adapt.planning.steer import FirstDifference, NativeResults, Record
 from quadnorm.adapt.report import AnchorReport, Reason, grid_text, size_text
 from quadnorm.adapt.shifting import commutes_with_rolls, gap_of_shifted, has_stencils, own_fields
-from quadnorm.adapt.steer import FirstDifference, NativeResults, Record
-from quadnorm.adapt.trees import tensors
-from quadnorm.adapt.watch import (
+from quadnorm.adapt.watching.calls import CallPlan
+from quadnorm.adapt.watching.forms import refuse_state
+from quadnorm.adapt.watching.nodes import at_training_nodes, relative_gap
+from quadnorm.adapt.watching.probes import Probe, make_probe
+from quadnorm.adapt.watching.trees import tensors
+from quadnorm.adapt.watching.watch import (
     CannotFollowError,
     StatefulError,
     evaluating,

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from quadnorm._tensors import constant
-from quadnorm.adapt.layouts import Dims, map_fields
+from quadnorm.adapt.watching.layouts import Dims, map_fields
 from quadnorm.carry.grids import carry
 from quadnorm.carry.lines import spline
 from quadnorm.measures.base import Shape

@@ -18,14 +18,14 @@ from torch import Tensor, nn
 from quadnorm._suggest import unknown
 from quadnorm._tensors import is_recording
 from quadnorm.adapt.adapted import Adapted
-from quadnorm.adapt.calls import Call, CallPlan
-from quadnorm.adapt.follow import Steered, run_under
-from quadnorm.adapt.forms import Forms
-from quadnorm.adapt.layouts import Dims, map_fields
+from quadnorm.adapt.planning.follow import Steered, run_under
 from quadnorm.adapt.report import size_text
 from quadnorm.adapt.shifts import Shift, axis_shifts, shift_matrix
-from quadnorm.adapt.trees import mapped, tensors
-from quadnorm.adapt.watch import (
+from quadnorm.adapt.watching.calls import Call, CallPlan
+from quadnorm.adapt.watching.forms import Forms
+from quadnorm.adapt.watching.layouts import Dims, map_fields
+from quadnorm.adapt.watching.trees import mapped, tensors
+from quadnorm.adapt.watching.watch import (
     CannotFollowError,
 )
 from quadnorm.carry.grids import carry

@@ -9,17 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.functions import MEETS
-from quadnorm.adapt.layouts import Dims, map_fields
 from quadnorm.adapt.models import check_module
-from quadnorm.adapt.nodes import relative_gap
 from quadnorm.adapt.operations import TABLE
 from quadnorm.adapt.placement import placed_grid
-from quadnorm.adapt.probes import Probe, make_probe
 from quadnorm.adapt.report import Reason
 from quadnorm.adapt.shifted import SAMPLES, ShiftedRuns
-from quadnorm.adapt.trees import mapped, tensors
-from quadnorm.adapt.watch import (
+from quadnorm.adapt.watching.functions import MEETS
+from quadnorm.adapt.watching.layouts import Dims, map_fields
+from quadnorm.adapt.watching.nodes import relative_gap
+from quadnorm.adapt.watching.probes import Probe, make_probe
+from quadnorm.adapt.watching.trees import mapped, tensors
+from quadnorm.adapt.watching.watch import (
     CannotFollowError,
     Live,
     evaluating,

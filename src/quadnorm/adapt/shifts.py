@@ -12,7 +12,7 @@ from torch import Tensor
 
 from quadnorm._precision import full_precision
 from quadnorm._tensors import constant
-from quadnorm.adapt.nodes import interpolation
+from quadnorm.adapt.watching.nodes import interpolation
 from quadnorm.carry.lines import matrix_at
 from quadnorm.measures.base import Shape
 from quadnorm.measures.placement import PLACEMENTS, among

@@ -11,13 +11,13 @@ from quadnorm._tensors import is_recording
 from quadnorm.adapt.adapted import Adapted
 from quadnorm.adapt.anchored import AnchoredCalls
 from quadnorm.adapt.anchoring import anchor
-from quadnorm.adapt.capture import twin_of
 from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.extending import extend
+from quadnorm.adapt.graphs.capture import twin_of
 from quadnorm.adapt.models import transform_advice
 from quadnorm.adapt.shifting import shifted_runs
-from quadnorm.adapt.trees import Arguments
-from quadnorm.adapt.watch import CannotFollowError, first_line
+from quadnorm.adapt.watching.trees import Arguments
+from quadnorm.adapt.watching.watch import CannotFollowError, first_line
 from quadnorm.measures.base import Shape
 
 

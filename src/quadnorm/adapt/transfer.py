@@ -9,9 +9,9 @@ from torch import nn
 
 from quadnorm._suggest import unknown
 from quadnorm.adapt.models import guess_dimension, model_grid
-from quadnorm.adapt.probes import tried_probe
 from quadnorm.adapt.transferred import Transferred
-from quadnorm.adapt.trees import as_arguments, tensors
+from quadnorm.adapt.watching.probes import tried_probe
+from quadnorm.adapt.watching.trees import as_arguments, tensors
 from quadnorm.carry.lines import METHODS
 
 

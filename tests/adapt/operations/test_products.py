@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import quadnorm as qn
-from quadnorm.adapt.watch import CannotFollowError
+from quadnorm.adapt.watching.watch import CannotFollowError
 from tests.adapt.models import Calls, Spectral2d, field
 from tests.adapt.ways import gaps
 

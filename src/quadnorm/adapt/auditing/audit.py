@@ -18,9 +18,9 @@ from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.extending import gap_at_training_nodes
 from quadnorm.adapt.models import check_module, deep_copy, grid_sizes, model_grid, own_placement, trial_copy
 from quadnorm.adapt.placement import decided_placement, placement_of_data
-from quadnorm.adapt.probes import Probe
 from quadnorm.adapt.report import AnchorReport
-from quadnorm.adapt.watch import CannotFollowError
+from quadnorm.adapt.watching.probes import Probe
+from quadnorm.adapt.watching.watch import CannotFollowError
 from quadnorm.measures.base import Shape
 
 

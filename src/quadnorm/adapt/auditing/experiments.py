@@ -19,12 +19,12 @@ from quadnorm.adapt.auditing.rows import AuditRow
 from quadnorm.adapt.drift import drift
 from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.native import AtNative
-from quadnorm.adapt.probes import Probe
+from quadnorm.adapt.planning.steer import PADDING
 from quadnorm.adapt.report import AnchorReport, size_text
-from quadnorm.adapt.steer import PADDING
 from quadnorm.adapt.transfer import transfer
-from quadnorm.adapt.trees import tensors
-from quadnorm.adapt.watch import first_line
+from quadnorm.adapt.watching.probes import Probe
+from quadnorm.adapt.watching.trees import tensors
+from quadnorm.adapt.watching.watch import first_line
 from quadnorm.measures.base import Shape
 
 ROUNDING = {torch.float64: 1e-12, torch.float32: 2e-6}  # relative differences below are rounding

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.calls import Call, CallPlan, Step, WeightedStep
 from quadnorm.adapt.clouds.arguments import Axes, taken
 from quadnorm.adapt.clouds.base import (
     PointModel,
@@ -17,16 +16,17 @@ from quadnorm.adapt.clouds.base import (
     drawn,
     point_example,
 )
-from quadnorm.adapt.follow import run_under
-from quadnorm.adapt.forms import Form
-from quadnorm.adapt.listing import CallListing, action_and_reason
 from quadnorm.adapt.models import check_module, deep_copy
-from quadnorm.adapt.nodes import CountedNodes
 from quadnorm.adapt.operations import anchoring
+from quadnorm.adapt.planning.follow import run_under
+from quadnorm.adapt.planning.listing import CallListing, action_and_reason
+from quadnorm.adapt.planning.steer import Summing
 from quadnorm.adapt.report import AnchorReport, with_times
-from quadnorm.adapt.steer import Summing
-from quadnorm.adapt.trees import Arguments, tensors
-from quadnorm.adapt.watch import evaluating, leaving_no_trace, trial_output
+from quadnorm.adapt.watching.calls import Call, CallPlan, Step, WeightedStep
+from quadnorm.adapt.watching.forms import Form
+from quadnorm.adapt.watching.nodes import CountedNodes
+from quadnorm.adapt.watching.trees import Arguments, tensors
+from quadnorm.adapt.watching.watch import evaluating, leaving_no_trace, trial_output
 from quadnorm.operators.domain import Measured
 
 

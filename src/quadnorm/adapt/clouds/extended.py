@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.calls import CallPlan
 from quadnorm.adapt.clouds.arguments import Axes, taken
 from quadnorm.adapt.clouds.base import (
     PointModel,
@@ -17,14 +16,15 @@ from quadnorm.adapt.clouds.base import (
     drawn,
     point_example,
 )
-from quadnorm.adapt.follow import run_under
-from quadnorm.adapt.forms import Forms
-from quadnorm.adapt.listing import listing_of, report_of
 from quadnorm.adapt.models import check_module
+from quadnorm.adapt.planning.follow import run_under
+from quadnorm.adapt.planning.listing import listing_of, report_of
+from quadnorm.adapt.planning.steer import Kept, Record, Replay
 from quadnorm.adapt.report import AnchorReport
-from quadnorm.adapt.steer import Kept, Record, Replay
-from quadnorm.adapt.trees import Arguments, mapped, tensors
-from quadnorm.adapt.watch import CannotFollowError, evaluating, leaving_no_trace, trial_output
+from quadnorm.adapt.watching.calls import CallPlan
+from quadnorm.adapt.watching.forms import Forms
+from quadnorm.adapt.watching.trees import Arguments, mapped, tensors
+from quadnorm.adapt.watching.watch import CannotFollowError, evaluating, leaving_no_trace, trial_output
 
 
 class ExtendedPoints(PointModel):

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from quadnorm.adapt.calls import Step, WeightedStep
 from quadnorm.adapt.operations.base import Operation, register
 from quadnorm.adapt.report import Reason
+from quadnorm.adapt.watching.calls import Step, WeightedStep
 
 
 class Attention(Operation):

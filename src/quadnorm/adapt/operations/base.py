@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import torch
 
-from quadnorm.adapt.calls import Call, Step, WeightedStep
 from quadnorm.adapt.report import Reason
-from quadnorm.adapt.trees import mapped
+from quadnorm.adapt.watching.calls import Call, Step, WeightedStep
+from quadnorm.adapt.watching.trees import mapped
 
 
 class Operation:
@@ -113,7 +113,7 @@ TABLE: dict[str, Operation] = {}
 
 
 def register(names: str, operation: Operation) -> None:
-    """One entry for the functions of these names (:func:`quadnorm.adapt.functions.canonical`)."""
+    """One entry for the functions of these names (:func:`quadnorm.adapt.watching.functions.canonical`)."""
     TABLE.update(dict.fromkeys(names.split(), operation))
 
 

@@ -17,9 +17,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from quadnorm._tensors import constant
-from quadnorm.adapt.calls import Step
-from quadnorm.adapt.forms import Form
-from quadnorm.adapt.nodes import Nodes, positions
+from quadnorm.adapt.watching.calls import Step
+from quadnorm.adapt.watching.forms import Form
+from quadnorm.adapt.watching.nodes import Nodes, positions
 from quadnorm.measures.placement import PLACEMENTS
 
 PADDED = "_quadnorm_padded"  # the attribute of a padded tensor that says what was padded, and how

@@ -18,13 +18,13 @@ from torch.nn.functional import pad
 
 from quadnorm._precision import full_precision
 from quadnorm._tensors import constant, is_plain
-from quadnorm.adapt.calls import Call, Step, WeightedStep
-from quadnorm.adapt.forms import Form
-from quadnorm.adapt.nodes import positions
 from quadnorm.adapt.operations.base import Operation, register
-from quadnorm.adapt.points import PointNodes, indices, values_at_points
 from quadnorm.adapt.report import Reason
-from quadnorm.adapt.watch import CannotFollowError
+from quadnorm.adapt.watching.calls import Call, Step, WeightedStep
+from quadnorm.adapt.watching.forms import Form
+from quadnorm.adapt.watching.nodes import positions
+from quadnorm.adapt.watching.points import PointNodes, indices, values_at_points
+from quadnorm.adapt.watching.watch import CannotFollowError
 from quadnorm.carry.waves import frequencies, multiplicities, real_analysis, real_waves, waves
 from quadnorm.measures import Anchored
 from quadnorm.measures._cache import CACHE

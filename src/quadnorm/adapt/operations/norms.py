@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from quadnorm._precision import sum_dtype
-from quadnorm.adapt.calls import Step, WeightedStep
 from quadnorm.adapt.operations.base import Operation, register
 from quadnorm.adapt.operations.reductions import mean_square, moments
 from quadnorm.adapt.report import Reason
+from quadnorm.adapt.watching.calls import Step, WeightedStep
 
 Dims = tuple[int, ...]
 Moments = tuple[Tensor, Tensor]  # mean, and mean square about it

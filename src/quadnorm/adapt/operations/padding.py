@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from torch import Tensor
 from torch.nn import functional as F
 
-from quadnorm.adapt.calls import Call, Step, WeightedStep
-from quadnorm.adapt.forms import Form
 from quadnorm.adapt.operations.base import Operation, register
 from quadnorm.adapt.report import Reason
+from quadnorm.adapt.watching.calls import Call, Step, WeightedStep
+from quadnorm.adapt.watching.forms import Form
 
 
 def dimensions(step: Step) -> Iterator[tuple[Form, Form]]:

@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from quadnorm.adapt.calls import Call, Step, WeightedStep
-from quadnorm.adapt.forms import Form
-from quadnorm.adapt.functions import index_items
 from quadnorm.adapt.operations.base import Carried, each_dimension, register
 from quadnorm.adapt.operations.dilation import dilated, stencil_of
 from quadnorm.adapt.operations.padding import dimensions
 from quadnorm.adapt.report import Reason, size_text
-from quadnorm.adapt.trees import tensors
+from quadnorm.adapt.watching.calls import Call, Step, WeightedStep
+from quadnorm.adapt.watching.forms import Form
+from quadnorm.adapt.watching.functions import index_items
+from quadnorm.adapt.watching.trees import tensors
 
 
 class Convolution(Carried):

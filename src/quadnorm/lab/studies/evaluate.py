@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from quadnorm._suggest import unknown
 from quadnorm.adapt import Transferred, anchor, extend, transfer
 from quadnorm.adapt.anchoring import NothingToAnchorError
-from quadnorm.adapt.graphs import without_graphs
+from quadnorm.adapt.graphs.kinds import without_graphs
 from quadnorm.carry.grids import carry
 from quadnorm.carry.scattered import linear_map
 from quadnorm.lab.studies.study import Way

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, jacrev, vmap
 
 import quadnorm as qn
-from quadnorm.adapt.patches import hidden_sizes, unhidden
-from quadnorm.adapt.watch import CannotFollowError
+from quadnorm.adapt.watching.patches import hidden_sizes, unhidden
+from quadnorm.adapt.watching.watch import CannotFollowError
 from tests.adapt.fields import smooth
 
 

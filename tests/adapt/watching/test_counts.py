@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from quadnorm.adapt.counts import Count, counts_of
+from quadnorm.adapt.watching.counts import Count, counts_of
 from tests.adapt.small import FINE, WAYS, N, field, mean
 
 

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from quadnorm._precision import full_precision
-from quadnorm.adapt.forms import Form, Forms
-from quadnorm.adapt.layouts import Dims, map_fields
-from quadnorm.adapt.nodes import Nodes, interpolation
-from quadnorm.adapt.watch import CannotFollowError
+from quadnorm.adapt.watching.forms import Form, Forms
+from quadnorm.adapt.watching.layouts import Dims, map_fields
+from quadnorm.adapt.watching.nodes import Nodes, interpolation
+from quadnorm.adapt.watching.watch import CannotFollowError
 from quadnorm.measures.base import Shape
 from quadnorm.measures.placement import PLACEMENTS
 

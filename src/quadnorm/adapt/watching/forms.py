@@ -13,8 +13,8 @@ from torch import nn
 
 from quadnorm.adapt.models import transform_advice, trial_copy
 from quadnorm.adapt.report import size_text
-from quadnorm.adapt.trees import Arguments, mapped, tensors
-from quadnorm.adapt.watch import CannotFollowError, StatefulError, WatchedRun, trial_output, watched
+from quadnorm.adapt.watching.trees import Arguments, mapped, tensors
+from quadnorm.adapt.watching.watch import CannotFollowError, StatefulError, WatchedRun, trial_output, watched
 from quadnorm.measures.base import Shape
 
 
@@ -25,7 +25,7 @@ class Form:
     ``axes`` are the grid axes that it moves with. Where ``exact``, the size is fold · Π (n_k + extra_k) over these
     axes: the samples themselves (fold 1, extra 0), padded samples (n + 9), tokens (n·m), batch and samples in one axis
     (B·n). ``extra`` is that of the training grid; padding by a share of the samples has another one on other grids
-    (:meth:`quadnorm.adapt.nodes.Nodes.extra`). Other sizes (n/2, n//2 + 1) move in another way. No axes: a
+    (:meth:`quadnorm.adapt.watching.nodes.Nodes.extra`). Other sizes (n/2, n//2 + 1) move in another way. No axes: a
     constant.
     """
 

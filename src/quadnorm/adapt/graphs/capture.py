@@ -26,9 +26,9 @@ from torch.func import functional_call
 from quadnorm import _torch
 from quadnorm._precision import under_autocast
 from quadnorm._tensors import capturing
-from quadnorm.adapt.graph_passes import fold_constants, merge_repeated, without_unused, written_nodes
-from quadnorm.adapt.trees import mapped, tensors
-from quadnorm.adapt.watch import CannotFollowError, first_line
+from quadnorm.adapt.graphs.passes import fold_constants, merge_repeated, without_unused, written_nodes
+from quadnorm.adapt.watching.trees import mapped, tensors
+from quadnorm.adapt.watching.watch import CannotFollowError, first_line
 
 aten = torch.ops.aten
 

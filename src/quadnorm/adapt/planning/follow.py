@@ -8,12 +8,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from quadnorm.adapt.calls import AnyStep, Call, CallPlan, Step
-from quadnorm.adapt.forms import Forms, moving
-from quadnorm.adapt.functions import MEETS
-from quadnorm.adapt.nodes import Nodes
-from quadnorm.adapt.trees import mapped, tensors
-from quadnorm.adapt.watch import Live, OutOfStepError, gives_tensors, opaque_modules, without_fast_paths
+from quadnorm.adapt.watching.calls import AnyStep, Call, CallPlan, Step
+from quadnorm.adapt.watching.forms import Forms, moving
+from quadnorm.adapt.watching.functions import MEETS
+from quadnorm.adapt.watching.nodes import Nodes
+from quadnorm.adapt.watching.trees import mapped, tensors
+from quadnorm.adapt.watching.watch import Live, OutOfStepError, gives_tensors, opaque_modules, without_fast_paths
 
 
 class Aligned(Live):

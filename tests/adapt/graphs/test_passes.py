@@ -5,7 +5,7 @@ import torch
 
 import quadnorm as qn
 from quadnorm import _torch
-from quadnorm.adapt.graph_passes import fold_constants, merge_repeated
+from quadnorm.adapt.graphs.passes import fold_constants, merge_repeated
 from quadnorm.operators import FNO
 from tests.adapt.models import field
 

@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.forms import refined_grid
-from quadnorm.adapt.layouts import (
+from quadnorm.adapt.report import size_text
+from quadnorm.adapt.watching.forms import refined_grid
+from quadnorm.adapt.watching.layouts import (
     Dims,
     guess_examples,
     guessable,
@@ -24,9 +25,8 @@ from quadnorm.adapt.layouts import (
     patterns_of,
     regridded,
 )
-from quadnorm.adapt.report import size_text
-from quadnorm.adapt.trees import Arguments, as_arguments, tensors
-from quadnorm.adapt.watch import trial_output
+from quadnorm.adapt.watching.trees import Arguments, as_arguments, tensors
+from quadnorm.adapt.watching.watch import trial_output
 from quadnorm.carry.grids import carry
 from quadnorm.measures import rule
 from quadnorm.measures.base import Shape

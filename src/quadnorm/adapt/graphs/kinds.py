@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from quadnorm.adapt.capture import (
+from quadnorm.adapt.graphs.capture import (
     BatchFixedError,
     BatchForm,
     CannotCaptureError,
@@ -29,9 +29,9 @@ from quadnorm.adapt.capture import (
     twin_of,
     with_batch,
 )
-from quadnorm.adapt.changes import WatchedModel, attributes, changes
-from quadnorm.adapt.layouts import batch_of_inputs
-from quadnorm.adapt.trees import mapped, tensors
+from quadnorm.adapt.graphs.changes import WatchedModel, attributes, changes
+from quadnorm.adapt.watching.layouts import batch_of_inputs
+from quadnorm.adapt.watching.trees import mapped, tensors
 from quadnorm.measures.base import Shape
 
 MAX_KINDS = 32  # of input that graphs are kept for, those that came last

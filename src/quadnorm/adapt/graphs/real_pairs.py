@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from quadnorm.adapt.graph_passes import adopt, written_later
+from quadnorm.adapt.graphs.passes import adopt, written_later
 from quadnorm.adapt.operations import TABLE
 from quadnorm.adapt.operations.fourier import Transform, divisor
 from quadnorm.carry.waves import multiplicities, waves

@@ -170,7 +170,8 @@ def record(function: Callable[..., tuple[Tensor, ...]], given: Sequence[Tensor],
     fake = fake_tensor("FakeTensorMode")(shape_env=environment, allow_non_fake_inputs=True)
     inputs = []
     for t, moves in zip(given, dynamic, strict=True):
-        kinds = [DimDynamic.DYNAMIC if moves and k == 0 else DimDynamic.STATIC for k in range(t.ndim)]
+        # DUCK: equal sizes are one symbol. Arguments that share a batch may meet in one tensor.
+        kinds = [DimDynamic.DUCK if moves and k == 0 else DimDynamic.STATIC for k in range(t.ndim)]
         context = symbolic("StatelessSymbolicContext")(dynamic_sizes=kinds)
         inputs.append(fake.from_tensor(t, symbolic_context=context))
     tracer = proxy_tensor("PythonKeyTracer")()

@@ -121,6 +121,27 @@ def test_a_branch_on_the_batch_is_never_frozen(way, plain_number):
         assert gap(adapted(x), steered(adapted, x)) < 1e-5, batch
 
 
+class AtTime(nn.Module):
+    """Fields and a time for each: two arguments that share a batch, which meet in one tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.lift = nn.Conv2d(2, 4, 1)
+
+    def forward(self, x, t):
+        v = self.lift(torch.cat([x, t.view(-1, 1, 1, 1).expand_as(x)], 1))
+        return v - v.mean((-2, -1), keepdim=True)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_arguments_that_share_a_batch_share_its_symbol(way):
+    adapted = adapted_by(way, AtTime(), example=(field(9, 9, batch=2), torch.rand(2)))
+    for x, t in ((2, 2), (5, 5), (3, 1), (1, 1)):
+        given = field(15, 15, batch=x), torch.rand(t)
+        assert gap(adapted(*given), adapted.run_steered(given, {}, (15, 15))) < 1e-5
+    assert adapted.obstacles == {}
+
+
 def test_how_the_batch_is_treated_shows_in_the_graph():
     symbolic, merged = (adapted_by("extend", Branch(plain), layout="first") for plain in (False, True))
     for adapted in (symbolic, merged):

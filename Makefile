@@ -38,7 +38,7 @@ test-slow: $(READY)  ## the checks that take minutes
 test-faults: $(READY)  ## kills, full disks, flipped bits, bad command lines: FAULTS_MINUTES of them (60), and the figures
 	OMP_NUM_THREADS=1 FAULTS_MINUTES=$(FAULTS_MINUTES) $(BIN)/python -m pytest -m faults tests/faults -s -q
 
-# torch and torchvision of one build: where an index mixes them, give one (PIP_INDEX_URL) that does not.
+# torchvision may be of another build than torch (CUDA beside CPU): the tests import it nevertheless.
 $(ELSEWHERE)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(ELSEWHERE)
 	$(ELSEWHERE)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch torchvision

@@ -1,9 +1,11 @@
 """The page of other libraries: each section runs by itself, where its packages are installed."""
 
 import ast
+import importlib.util
 import re
 import socket
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -29,10 +31,33 @@ def packages(code: str) -> set[str]:
     return found - OURS
 
 
+def import_torchvision() -> None:
+    """Import torchvision, which PhysicsNeMo needs, also where it was built for another torch than the one here.
+
+    An index may offer torch for the CPU and torchvision for CUDA. Its compiled operators cannot be loaded then, and its
+    import stops at the first; no section calls them, so that declaring them is enough.
+    """
+    try:
+        import torchvision
+    except RuntimeError as error:
+        if "operator torchvision::" not in str(error):
+            raise
+        import torch
+
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        source = Path(importlib.util.find_spec("torchvision").origin).with_name("_meta_registrations.py")
+        for operator in re.findall(r'register_fake\("(torchvision::\w+)"\)', source.read_text(encoding="utf-8")):
+            torch.library.define(operator, "() -> ()")
+        import torchvision  # noqa: F401
+
+
 @pytest.mark.filterwarnings("ignore")  # what other packages warn of is theirs
 @pytest.mark.parametrize("section", [title for title in SECTIONS if blocks(SECTIONS[title])])
 def test_the_section_runs(section, tmp_path, monkeypatch):
     code = blocks(SECTIONS[section])
+    if importlib.util.find_spec("torchvision"):
+        import_torchvision()
     for package in packages(code):
         pytest.importorskip(package, exc_type=ModuleNotFoundError)
     with socket.socket() as free:

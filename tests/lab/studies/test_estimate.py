@@ -47,7 +47,7 @@ def test_step_cost_meets_the_measured_grids_and_grows():
     for operator, cost in STEP.items():
         assert step_seconds(operator, 32, cost.width, cost.layers) == pytest.approx(cost.at_32)
         assert step_seconds(operator, 64, cost.width, cost.layers) == pytest.approx(cost.at_64)
-        sizes = [step_seconds(operator, n, cost.width, cost.layers) for n in (8, 16, 32, 64, 128, 256)]
+        sizes = [step_seconds(operator, n, cost.width, cost.layers) for n in (2, 4, 8, 16, 32, 64, 128, 256)]
         assert all(0 < a < b for a, b in pairwise(sizes))
         assert step_seconds(operator, 32, cost.width, cost.layers, batch=10) == pytest.approx(cost.at_32 / 2)
         assert step_seconds(operator, 32, cost.width * 2, cost.layers) == pytest.approx(cost.at_32 * 4)

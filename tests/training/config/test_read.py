@@ -67,7 +67,7 @@ def test_a_written_config_reads_back_equal(
         (
             ["operator.name=fnoo"],
             "config: operator.name: unknown operator 'fnoo'; did you mean 'fno'? Known: fno, galerkin, "
-            "neuralop-fno, resnet, transolver",
+            "neuralop-fno, physicsnemo-fno, resnet, transolver",
         ),
         (["lr=1e-3"], "config: unknown key 'lr'; write optimiser.lr=0.001"),
         (["placement=cell"], "config: unknown key 'placement'; write problem.params.placement=cell"),

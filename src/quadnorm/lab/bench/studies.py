@@ -6,6 +6,7 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -14,6 +15,7 @@ from quadnorm.lab.studies import study
 from quadnorm.lab.studies.catalog.parts import OPERATORS
 from quadnorm.lab.studies.estimate import STEP, step_seconds
 from quadnorm.lab.studies.runner import run_study
+from quadnorm.training.model import operator_class
 
 
 def run(scale: float = 1.0) -> list[BenchRow]:
@@ -59,20 +61,31 @@ def steps(repeats: int = 5, grids: tuple[int, ...] = (32, 64)) -> list[BenchRow]
             step_seconds(name, n, cost.width, cost.layers),
         )
         for name, cost in STEP.items()
+        if installed(name)
         for n in grids
     ]
 
 
+def installed(name: str) -> bool:
+    """Whether the package of an operator is there."""
+    try:
+        operator_class(name)()
+    except ImportError:
+        return False
+    return True
+
+
 def _step(name: str, n: int, repeats: int) -> float:
-    from quadnorm.operators import FNO, GalerkinTransformer, Transolver
     from quadnorm.training.losses import relative_l2
 
-    build = {"fno": FNO, "galerkin": GalerkinTransformer, "transolver": Transolver}[name]
+    cost = STEP[name]
+    norm = {"norm": "quad:instance"} if name in OPERATORS else {}  # others' models have norms of their own
+    params: dict[str, Any] = {"width": cost.width, "layers": cost.layers, **OPERATORS.get(name, {}), **norm}
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         with torch.random.fork_rng(devices=[]):
-            model = build(**OPERATORS[name], norm="quad:instance")
+            model = operator_class(name)(**params)
             x, y = torch.randn(20, 1, n, n), torch.randn(20, 1, n, n)
         optimiser = torch.optim.AdamW(model.parameters())
         times = []

@@ -27,6 +27,7 @@ OPERATORS = {
     "galerkin": "Galerkin Transformer",
     "transolver": "Transolver",
     "neuralop-fno": "neuraloperator's FNO",
+    "physicsnemo-fno": "PhysicsNeMo's FNO",
 }
 USUAL = ("LayerNorm", "QuadNorm", "BlendQuadNorm", "None")
 MOST_LINES = 7

@@ -1,5 +1,6 @@
 """An estimate of a study's cost before it runs: number of steps times measured seconds per step."""
 
+import math
 from dataclasses import dataclass, replace
 
 from quadnorm.lab.studies.study import Study, Variant
@@ -23,6 +24,7 @@ STEP = {
     "transolver": StepCost(0.48, 1.9, width=64, layers=6),
     "resnet": StepCost(0.12, 0.5, width=32, layers=2),
     "neuralop-fno": StepCost(0.13, 0.45, width=32, layers=4),
+    "physicsnemo-fno": StepCost(0.48, 1.0, width=32, layers=4),
 }
 FORWARD = 1 / 3  # of a training step: one pass of three
 EFFICIENCY = 0.85  # of two workers side by side, which share memory bandwidth
@@ -53,15 +55,16 @@ ON_A_LINE = ("burgers",)  # problems of one dimension
 def step_seconds(operator: str, n: int, width: int, layers: int, batch: int = 20) -> float:
     """One training step at n², one thread.
 
-    (a + b·n²), fitted to the two measured grids, times factors for depth and width. The cost of a narrower network
-    falls in proportion to its width, that of a wider one grows with the square of it.
+    (a + b·n²), fitted to the two measured grids (a power of n where a would be negative), times factors for depth and
+    width. The cost of a narrower network falls in proportion to its width, that of a wider one grows with its square.
 
     >>> round(step_seconds("fno", 64, width=32, layers=4), 2), round(step_seconds("fno", 64, width=64, layers=8), 2)
     (0.32, 2.56)
     """
     cost = STEP[operator]
     slope = (cost.at_64 - cost.at_32) / (64**2 - 32**2)
-    at_n = cost.at_32 + slope * (n**2 - 32**2)
+    fixed = cost.at_32 - slope * 32**2
+    at_n = fixed + slope * n**2 if fixed >= 0 else cost.at_32 * (cost.at_64 / cost.at_32) ** math.log2(n / 32)
     ratio = width / cost.width
     return at_n * max(ratio, ratio**2) * layers / cost.layers * batch / 20
 
@@ -125,7 +128,14 @@ def _passes(v: Variant, route: str) -> float:
 
 # Number of fields (batch, width, N) in float32 that one layer saves for the backward pass, counted at 64²; doubled
 # below for the memory of the backward pass itself.
-KEPT_FIELDS = {"fno": 4.5, "galerkin": 9.6, "transolver": 4.5, "resnet": 5.5, "neuralop-fno": 9.0}
+KEPT_FIELDS = {
+    "fno": 4.5,
+    "galerkin": 9.6,
+    "transolver": 4.5,
+    "resnet": 5.5,
+    "neuralop-fno": 9.0,
+    "physicsnemo-fno": 9.0,
+}
 PROCESS = 0.5 * 2**30  # bytes of Python and torch before anything is loaded
 
 

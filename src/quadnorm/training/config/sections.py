@@ -10,9 +10,17 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from quadnorm._load import names_file
 from quadnorm._suggest import unknown
 
-# Learning rates of the paper. It gives none for Transolver: 3e-4 is its rate for attention models. The last one is that
-# of neuraloperator's tutorial, the ResNet's is ours. A model of your own starts with the FNO's.
-LEARNING_RATES = {"fno": 5e-4, "galerkin": 3e-4, "transolver": 3e-4, "resnet": 1e-3, "neuralop-fno": 1e-2}
+# Learning rates of the paper. It gives none for Transolver: 3e-4 is its rate for attention models. The last two are
+# those of neuraloperator's tutorial and PhysicsNeMo's example, the ResNet's is ours. A model of your own starts with
+# the FNO's.
+LEARNING_RATES = {
+    "fno": 5e-4,
+    "galerkin": 3e-4,
+    "transolver": 3e-4,
+    "resnet": 1e-3,
+    "neuralop-fno": 1e-2,
+    "physicsnemo-fno": 1e-3,
+}
 
 Positive = Annotated[int, Field(ge=1, le=10**9)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]  # the range that random generators accept
@@ -47,11 +55,12 @@ class ProblemConfig(Section):
 
 
 class OperatorConfig(Section):
-    """The model: ``fno``, ``galerkin``, ``transolver``, ``resnet``, ``neuralop-fno`` or your own, FILE.py:NAME, with
-    arguments of its constructor such as ``norm``."""
+    """The model: ``fno``, ``galerkin``, ``transolver``, ``resnet``, ``neuralop-fno``, ``physicsnemo-fno`` or your own,
+    FILE.py:NAME, with arguments of its constructor such as ``norm``."""
 
     name: str = "fno"
-    """`fno`, `galerkin`, `transolver`, `resnet`, `neuralop-fno` (neuraloperator's FNO), or your own, FILE.py:NAME."""
+    """`fno`, `galerkin`, `transolver`, `resnet`, `neuralop-fno`, `physicsnemo-fno` (FNOs of neuraloperator and
+    PhysicsNeMo), or your own, FILE.py:NAME."""
     params: dict[str, Any] = {}
     """Arguments of its constructor, among them `norm`, `measure` and `width`."""
 
@@ -141,8 +150,8 @@ class OptimiserConfig(Section):
     """AdamW with gradient clipping. The default ``lr`` is the paper's rate for the operator."""
 
     lr: Annotated[float, Field(gt=0)] | None = None
-    """Peak learning rate; default: 3e-4 for `galerkin`, `transolver`, 1e-3 for `resnet`, 1e-2 for `neuralop-fno`, else
-    5e-4."""
+    """Peak learning rate; default: 3e-4 for `galerkin`, `transolver`, 1e-3 for `resnet`, `physicsnemo-fno`, 1e-2 for
+    `neuralop-fno`, else 5e-4."""
     weight_decay: Annotated[float, Field(ge=0)] = 1e-4
     """Decoupled weight decay."""
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)

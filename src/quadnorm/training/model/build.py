@@ -48,7 +48,7 @@ def operator_class(name: str) -> Callable[..., nn.Module]:
         make: Callable[..., nn.Module] = from_file(name, "a class of models, or a function that makes one")
         return make
     from quadnorm import operators
-    from quadnorm.training.model.neuralop import NeuralopFNO
+    from quadnorm.training.model.packages import NeuralopFNO, PhysicsnemoFNO
 
     table: dict[str, Callable[..., nn.Module]] = {
         "fno": operators.FNO,
@@ -56,6 +56,7 @@ def operator_class(name: str) -> Callable[..., nn.Module]:
         "transolver": operators.Transolver,
         "resnet": operators.ResNet,
         "neuralop-fno": NeuralopFNO,
+        "physicsnemo-fno": PhysicsnemoFNO,
     }
     if name not in table:
         raise ValueError(unknown("operator", name, table))

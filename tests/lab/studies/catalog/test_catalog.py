@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 from collections import Counter
+from importlib.util import find_spec
 from itertools import combinations
 
 import pytest
@@ -80,7 +81,7 @@ def _noise(p, n: int) -> torch.Tensor:
 
 @each_study
 def test_no_two_methods_of_a_study_build_the_same_network(s):
-    for v in s.at("smoke").variants:
+    for v in (v for v in s.at("smoke").variants if len(v.methods) > 1):
         networks = {m.label: network(Run(v, m, 0)) for m in v.methods}
         for a, b in combinations(networks, 2):
             assert networks[a] != networks[b], f"{s.name}, {v.name}: {a} and {b} are the same network"
@@ -187,6 +188,8 @@ def test_operators_take_what_the_catalog_gives_them():
             part = run.config()["operator"]
             models[json.dumps(part, sort_keys=True)] = (part, {*run.variant.train, min(run.variant.test)})
     for part, grids in models.values():
+        if part["name"] == "physicsnemo-fno" and find_spec("physicsnemo") is None:
+            continue  # no extra installs it; tests/training/model/test_packages.py has it where it is
         model = operator_class(part["name"])(**part["params"])
         for n in grids:
             with torch.no_grad():

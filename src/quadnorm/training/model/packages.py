@@ -1,4 +1,4 @@
-"""neuraloperator's FNO as an operator that a config can name."""
+"""Models of other packages as operators that a config can name: the FNOs of neuraloperator and of PhysicsNeMo."""
 
 from __future__ import annotations
 
@@ -71,3 +71,51 @@ class NeuralopFNO(nn.Module):
         state = super().state_dict(*args, **options)
         state.pop("_metadata", None)
         return state
+
+
+class PhysicsnemoFNO(nn.Module):
+    """``physicsnemo.models.fno.FNO`` with the arguments of this package's operators; needs ``nvidia-physicsnemo``.
+
+    The defaults are those of PhysicsNeMo's example ``darcy_fno``. ``theirs`` is PhysicsNeMo's model. It has no norm.
+
+    x (B, C_in, *spatial) -> y (B, C_out, *spatial)
+
+    Args:
+        width: their ``latent_channels``, and the width of their decoder.
+        modes: their ``num_fno_modes``, on every axis: the waves 0 … modes − 1 of both signs.
+        padding: samples of zeros behind each axis, as many on every grid: the share of the domain depends on the grid.
+    """
+
+    def __init__(
+        self,
+        in_channels: int = 1,
+        out_channels: int = 1,
+        width: int = 32,
+        modes: int = 12,
+        layers: int = 4,
+        dim: int = 2,
+        norm: str = "none",
+        padding: int = 9,
+    ) -> None:
+        super().__init__()
+        if norm != "none":
+            raise ValueError(f"PhysicsNeMo's FNO has no norms; expected norm 'none', got {norm!r}")
+        try:
+            from physicsnemo.models.fno import FNO
+        except ImportError as error:
+            raise ImportError(f"this needs PhysicsNeMo: pip install nvidia-physicsnemo ({error})") from None
+        self.dim = dim
+        self.theirs = FNO(
+            in_channels,
+            out_channels,
+            decoder_layer_size=width,
+            dimension=dim,
+            latent_channels=width,
+            num_fno_layers=layers,
+            num_fno_modes=modes,
+            padding=padding,
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.theirs(x)
+        return y

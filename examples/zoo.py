@@ -4,13 +4,15 @@
 relative change of its output, at the training nodes, when the same smooth field is given on a grid twice as fine; what
 `qn.extend` makes of it, how long that takes, and the time of a call against the model's own on the finer grid.
 ``--results FILE`` keeps what was measured and goes on from there; ``--train`` also trains some of them for less than a
-minute each; ``--page docs/zoo.md`` writes the page.
+minute each; ``--only PhysicsNeMo`` measures the models whose names begin so; ``--page docs/zoo.md`` writes the page,
+where rows of models that were not measured now stay as they are.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import time
 from collections.abc import Callable
 from functools import cache
@@ -218,16 +220,35 @@ def trained_table(results: Values) -> str:
     return "\n".join(lines) if len(lines) > 2 else "Not run yet."
 
 
+def on_page(text: str) -> Values:
+    """What the page says about models on grids: the rows of its table, and what was refused."""
+    between = {mark: text.partition(f"<!-- {mark} -->\n")[2].partition("\n<!--")[0] for mark in ("drift", "refused")}
+    found: Values = {}
+    for line in between["drift"].splitlines()[2:]:
+        name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+        values: Values = {way: float(c) for way, c in zip(WAYS, cells[:3], strict=False) if c[0].isdigit()}
+        values |= {key: float(c.split()[0]) for key, c in zip(("seconds", "ratio"), cells[4:], strict=True) if c}
+        found[name] = {**values, "how": cells[3], "refused": {}}
+    for name, why in re.findall(r"^- (.+?): not measured \((.*)\)$", between["refused"], re.MULTILINE):
+        found[name] = {"missing": why}
+    for name, way, why in re.findall(rf"^- (.+?), ({'|'.join(WAYS)}): (.*)$", between["refused"], re.MULTILINE):
+        found.setdefault(name, {"refused": {}})["refused"][way] = why
+    return found
+
+
 def page(results: Values, template: Path) -> str:
-    """The page: the text between its own lines, the tables anew."""
+    """The page: the text between its own lines, the tables anew; what is not installed here keeps its row."""
     text = template.read_text(encoding="utf-8")
+    known = on_page(text)
+    grids = known | {name: v for name, v in results.items() if "missing" not in v or "how" not in known.get(name, {})}
+    trained_now = any(name.startswith("trained ") for name in results)
     for mark, body in (
-        ("summary", summary(results)),
-        ("drift", drift_table(results)),
-        ("refused", refusals(results)),
+        ("summary", summary(grids)),
+        ("drift", drift_table(grids)),
+        ("refused", refusals(grids)),
         ("points", cloud_table(results["points"]) if "points" in results else None),
         ("FNOGNO", grid_table(results["FNOGNO"]) if "FNOGNO" in results else None),
-        ("trained", trained_table(results)),
+        ("trained", trained_table(results) if trained_now else None),
     ):
         if body is None:  # not measured: the page keeps what it has
             continue
@@ -242,13 +263,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=Path("zoo.json"), help="where measurements are kept")
     parser.add_argument("--train", action="store_true", help="also train some of the models")
+    parser.add_argument("--only", default="", help="measure only models whose names begin so")
     parser.add_argument("--page", type=Path, help="the page whose tables are written anew")
     options = parser.parse_args()
     results: Values = json.loads(options.results.read_text()) if options.results.exists() else {}
     work: list[tuple[str, Callable[[], Values]]] = [(name, lambda name=name: drift(name)) for name in BUILDERS]
     work += [("points", cloud_drift), ("FNOGNO", grid_drift)]
+    work = [(name, measure) for name, measure in work if name.startswith(options.only)]
     if options.train:
-        work += [(f"trained {name}", lambda name=name: trained(name)) for name in TRAINED]
+        names = [name for name in TRAINED if name.startswith(options.only)]
+        work += [(f"trained {name}", lambda name=name: trained(name)) for name in names]
     for key, measure in work:
         if key not in results:
             results[key] = measure()

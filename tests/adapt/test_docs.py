@@ -136,6 +136,21 @@ def test_the_weights_of_a_sum_over_neighbours(monkeypatch):
         assert n != 33 or torch.allclose(weights, torch.ones(n * n))
 
 
+def test_the_zoo_keeps_the_rows_of_models_that_are_not_installed(monkeypatch, tmp_path):
+    """A page written from no measurement is the page; a measurement changes its own row and the counts."""
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    zoo, page = example("zoo"), ROOT / "docs" / "zoo.md"
+    text = page.read_text(encoding="utf-8")
+    assert zoo.page({"the_well AFNO": {"missing": "ModuleNotFoundError"}}, page) == text
+    name, values = "U-Net", {"as trained": 0.5, "extended": 0.6, "how": "shifted", "seconds": 2.0, "refused": {}}
+    changed = zoo.page({name: values}, page).splitlines()
+    pairs = list(zip(text.splitlines(), changed, strict=True))
+    rows = [new for old, new in pairs if old.startswith(f"| {name} | 4.4e-01 | 4.4e-01")]
+    assert rows == ["| U-Net | 5.0e-01 | refused | 6.0e-01 | shifted | 2.0 s |  |"]
+    assert sum(old != new for old, new in pairs) == 2
+    assert any("1 are refused; extended, 1 drift more" in line for line in changed)
+
+
 @pytest.mark.slow
 def test_the_example_runs(tmp_path, capsys):
     example("neuralop_anchor").main(tmp_path, steps=20)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 NORMS = {"none": None, "group": "group_norm", "instance": "instance_norm"}
@@ -101,7 +102,10 @@ class PhysicsnemoFNO(nn.Module):
         if norm != "none":
             raise ValueError(f"PhysicsNeMo's FNO has no norms; expected norm 'none', got {norm!r}")
         try:
-            from physicsnemo.models.fno import FNO
+            with torch.device(
+                "cpu"
+            ):  # it reads values of tensors while it is imported, which meta tensors have none of
+                from physicsnemo.models.fno import FNO
         except ImportError as error:
             raise ImportError(f"this needs PhysicsNeMo: pip install nvidia-physicsnemo ({error})") from None
         self.dim = dim

@@ -1,6 +1,7 @@
 """Results as Markdown: the same from the same records, whole tables, and a README that keeps the rest of its text."""
 
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -61,7 +62,9 @@ def test_the_pages_repeat_and_have_every_claim(library, tmp_path):
     text, tables = results_page(library), studies_page(library)
     again = Library(library.roots)
     write_results(tmp_path / "out" / "results.md", again)
-    assert (tmp_path / "out" / "results.md").read_text(encoding="utf-8") == text
+    written = (tmp_path / "out" / "results.md").read_text(encoding="utf-8")
+    assert written == text  # the demo's records do not draw the figure of the paper's main table
+    assert not (tmp_path / "out" / "results.svg").exists()
     assert (tmp_path / "out" / "results-studies.md").read_text(encoding="utf-8") == tables
     for claim in CLAIMS:
         assert f"| *{claim.name}*: " in text
@@ -70,6 +73,28 @@ def test_the_pages_repeat_and_have_every_claim(library, tmp_path):
     assert "## What each way reaches" in text
     assert "quadnorm study run demo --preset desk" in tables
     assert "# Results" in results_page(Library([tmp_path / "none"]))
+
+
+def test_the_page_has_the_answer_the_figure_and_the_table_before_the_folded_details(tmp_path):
+    """The order that a reader expects; heads stay outside of what is folded, so that links to them work."""
+    s = study("extreme-crossres").at("desk")
+    write_records(s, tmp_path / "records", lambda run, way, grid: 3.0 + grid / 32, test=1)
+    library = Library([tmp_path / "records"])
+    write_results(tmp_path / "results.md", library)
+    text = (tmp_path / "results.md").read_text(encoding="utf-8")
+    before, *details = text.split("<details>\n<summary>")
+    places = [before.index(part) for part in ("- Of 58 claims", "](results.svg)", "| the paper's claims |", "\n## ")]
+    assert places == sorted(places)
+    assert len(details) >= 4
+    for part in details:
+        inside, closed, after = part.partition("\n\n</details>\n")
+        assert "</summary>\n\n" in inside, "Markdown inside needs an empty line before it"
+        assert closed
+        assert "\n#" not in inside
+        assert not after.strip() or after.startswith("\n## ")
+    drawn = ElementTree.parse(tmp_path / "results.svg").getroot()
+    assert drawn.get("width") == "560"
+    assert "prefers-color-scheme:dark" in (tmp_path / "results.svg").read_text(encoding="utf-8")
 
 
 def test_settings_that_differ_in_size_only_are_told_apart(tmp_path):

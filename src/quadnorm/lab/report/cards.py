@@ -17,6 +17,7 @@ from quadnorm.lab.analysis.statistics.paired import common
 from quadnorm.lab.analysis.statistics.summaries import summarize
 from quadnorm.lab.analysis.tables.study_table import native_grid
 from quadnorm.lab.analysis.tables.table import Cell, Panel, Table, grid_name
+from quadnorm.lab.report.chart import FIRST
 from quadnorm.lab.studies import study_names
 from quadnorm.lab.studies.study import Variant
 
@@ -81,7 +82,10 @@ class Card:
     def sentence(self) -> str:
         """The card in one or two sentences."""
         native, far = (grid_name(n) for n in self.grids)
-        grown = [f"{line.factor:.2f} times ({line.label})" for line in self.lines[:3]]
+        plain = [line for line in self.lines if line.way == "as-trained"]
+        moved = [line for line in self.lines if line.way != "as-trained"]
+        named = plain[:2] + moved[:1] if moved else plain[:3]
+        grown = [f"{line.factor:.2f} times ({line.label})" for line in named]
         best = self.smallest
         return (
             f"{self.title}, trained at {native}: at {far} the error is {', '.join(grown)} what it is at {native}. "
@@ -167,9 +171,11 @@ def _card(s: _CardSetting) -> Card | None:
 
 
 def _chosen(lines: Mapping[RowKey, CardLine]) -> list[CardLine]:
-    """LayerNorm in every way, the usual norms as trained, and the line with the smallest error of all."""
-    keys = [key for key in lines if key[0] == "LayerNorm" and not key[1].startswith(("anchor-norms", "anchor-kernels"))]
-    keys += [(m, "as-trained") for m in USUAL if (m, "as-trained") in lines and (m, "as-trained") not in keys]
+    """The usual norms as trained, LayerNorm in other ways, the better known first, and the smallest error of all."""
+    keys = [(m, "as-trained") for m in USUAL if (m, "as-trained") in lines]
+    parts = ("as-trained", "anchor-norms", "anchor-kernels")  # shown above; parts of a model, anchored
+    moved = [way for m, way in lines if m == "LayerNorm" and not way.startswith(parts)]
+    keys += [("LayerNorm", way) for way in sorted(moved, key=lambda way: FIRST.index(way) if way in FIRST else 9)]
     if len(keys) < 2:
         keys = list(lines)
     smallest = min(lines, key=lambda key: lines[key].far)

@@ -68,7 +68,7 @@ WIDTH, LEFT, TOP, BOTTOM = 700, 46, 14, 40
 BESIDE = 415  # width of drawings that stand side by side
 LINE = 15  # height of a label
 MOST = 6  # curves in a drawing
-FIRST = ("as-trained", "transferred", "anchor-all", "native", "extended")
+FIRST = ("as-trained", "transferred", "anchor-all", "native", "extended")  # ways: the better known ones
 DASHES = ("", "7 4", "2 4", "9 3 2 3", "1 3", "5 2")
 
 

@@ -22,6 +22,8 @@ from quadnorm.lab.analysis.claims.verdicts import (
     VERDICTS,
     Finding,
 )
+from quadnorm.lab.analysis.export import attempt, drawing
+from quadnorm.lab.analysis.figures.style import standalone_svg
 from quadnorm.lab.analysis.results import Library
 from quadnorm.lab.analysis.tables.reach import reach_table
 from quadnorm.lab.analysis.tables.study_table import table_of
@@ -31,6 +33,7 @@ from quadnorm.lab.studies import study as from_catalog
 
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 COMMAND = "make results"
+PICTURED = drawing("printed")
 FULL_SIZE = (
     "Trained with the paper's samples, epochs, width and grids, as many seeds as the column says: an anchor for the "
     "smaller runs below. The data are drawn anew, and every grid sees the same test instances."
@@ -55,41 +58,49 @@ Every number is a relative L² error in %, unless its table says otherwise: smal
   named by what they are."""
 
 
-def results_page(library: Library) -> str:
-    """The documentation's page of results: what can be quoted, the verdicts, the readings; the tables are elsewhere."""
+def results_page(library: Library, picture: str = "") -> str:
+    """The documentation's page of results: the answer, a figure (``picture``, beside the page), a table, then details.
+
+    Details are folded; their heads are not, so that links find them. The tables of all studies are on another page.
+    """
     n = counts(library)
     judged = judge_all(library)
-    parts = [
-        "# Results",
-        "\n".join(f"- {sentence}" for sentence in sentences(judged, library)),
+    parts = ["# Results", "\n".join(f"- {sentence}" for sentence in sentences(judged, library))]
+    if picture:
+        parts += [f"![{PICTURED.title}]({picture})", f"*{PICTURED.caption}*"]
+    parts += [
         readme_table(library),
         GUIDE,
         f"Generated from records by `{COMMAND}`; edits are lost. "
         f"{n.runs} trained models, {n.hours:.0f} hours of one core, in {n.studies} of {n.of} studies"
         + (f", {n.diverged} of them diverged" if n.diverged else "")
         + "; [all tables](results-studies.md).",
-        "## Verdicts on claims",
-        verdict_summary(judged),
-        verdict_table(judged),
     ]
+    reach = reach_table(library)
+    if rows := reach.panels[0].rows:
+        parts += [
+            "## What each way reaches",
+            "\n".join(f"- {escaped(card.sentence)} ({escaped(card.budget)})" for card in cards(library)),
+            folded(f"All {len(rows)} settings", reach.markdown()),
+        ]
+    parts += ["## Verdicts on claims", verdict_summary(judged)]
+    parts.append(folded(f"Each of the {len(judged)} claims, with its evidence", verdict_table(judged)))
     field = judge_all(library, FIELD)
     if any(j.models for j in field):
-        parts += [
-            "## Verdicts on claims of other papers",
-            counted(j.verdict for j in field) + ".",
-            verdict_table(field),
-        ]
+        parts += ["## Verdicts on claims of other papers", counted(j.verdict for j in field) + "."]
+        parts.append(folded(f"Each of the {len(field)} claims, with its evidence", verdict_table(field)))
     if why := reasons(judged):
-        parts += ["### Why some fall short, as far as we can tell", why]
+        parts += ["## Why some fall short, as far as we can tell", folded("A reason for each claim", why)]
     if table := readings_table(library):
-        parts += ["## How the paper's tables were read", READINGS, table]
-    parts += ["## Where the paper's tables disagree"]
-    parts.append("\n".join(f"- *{name}*: {escaped(text)}" for name, text in CONTRADICTIONS.items()))
-    reach = reach_table(library)
-    if reach.panels[0].rows:
-        parts += ["## What each way reaches", reach.markdown()]
-        parts.append("\n".join(f"- {escaped(card.sentence)} ({escaped(card.budget)})" for card in cards(library)))
+        parts += ["## How the paper's tables were read", folded("The method, and every reading", READINGS, table)]
+    contradictions = "\n".join(f"- *{name}*: {escaped(text)}" for name, text in CONTRADICTIONS.items())
+    parts += ["## Where the paper's tables disagree", folded(f"{len(CONTRADICTIONS)} places", contradictions)]
     return _page(parts)
+
+
+def folded(summary: str, *parts: str) -> str:
+    """Markdown that opens with a click, on GitHub and on the site; the empty lines keep its inside Markdown."""
+    return "\n\n".join((f"<details>\n<summary>{summary}</summary>", *parts, "</details>"))
 
 
 def studies_page(library: Library) -> str:
@@ -154,9 +165,13 @@ def studies_file(path: Path) -> Path:
 
 
 def write_results(path: Path, library: Library) -> None:
-    """Write the page of results, and the tables beside it."""
+    """Write the page of results, its figure and the tables beside it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, results_page(library).encode(), "the page of results")
+    figure, _ = attempt(PICTURED.name, library)
+    picture = "" if figure is None else f"{path.stem}.svg"
+    if figure is not None:
+        write_atomic(path.with_name(picture), standalone_svg(figure, PICTURED.title).encode(), "the figure of results")
+    write_atomic(path, results_page(library, picture).encode(), "the page of results")
     write_atomic(studies_file(path), studies_page(library).encode(), "the tables of results")
 
 

@@ -69,6 +69,30 @@ def _grid_axis(axis: Axes, grids: tuple[int, ...]) -> None:
     axis.set_xlabel("test grid")
 
 
+def printed(library: Library) -> Figure | None:
+    """Error against test grid of the paper's three norms in an FNO: measured (filled), and as the paper prints it."""
+    results = source(library, "extreme-crossres")
+    if results is None:
+        return None
+    v = results.study.variant("fno")
+    theirs = printed_variant(results.study, v).printed()
+    curves = {name: curve for name in ("LayerNorm", "QuadNorm", "BlendQuadNorm") if (curve := means(results, v, name))}
+    if not curves:
+        return None
+    with style():
+        figure, axes = sheet(2.6, width=5.6)
+        axis = axes[0, 0]
+        for name, (colour, marker) in styles(list(curves)).items():
+            axis.plot(list(curves[name]), list(curves[name].values()), "-", color=colour, marker=marker, label=name)
+            cells = {n: c.value for (label, n), c in theirs.items() if label == name and c.value}
+            axis.plot(list(cells), list(cells.values()), **{**PRINTED, "color": colour, "marker": marker})
+        axis.plot([], [], **PRINTED, label="as printed")
+        _grid_axis(axis, v.test)
+        axis.set(ylim=(0, None), ylabel="relative L² error, %")
+        figure.legend(loc="outside upper left", ncols=4)
+        return figure
+
+
 def slope(library: Library) -> Figure | None:
     """√(eₙ² − e₀²) against the change of spacing: straight lines through 0, one slope per method."""
     results = source(library, "anchored-crossres", "demo", "extreme-crossres")

@@ -10,6 +10,7 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -166,3 +167,13 @@ def inline_svg(figure: Figure, name: str) -> str:
     head, rest = text[: text.index(">")], text[text.index(">") :]
     head = re.sub(r' (width|height)="[^"]*"', "", head)
     return f'{head} style="max-width: {116 * figure.get_figwidth():.0f}px"{rest}'
+
+
+def standalone_svg(figure: Figure, title: str) -> str:
+    """SVG text of a file that pages show as a picture: transparent, its ink dark or light as the page asks for."""
+    text = inline_svg(figure, title)
+    width, height = (round(size * 100) for size in figure.get_size_inches())
+    ink = "svg{color:#1f2328}@media(prefers-color-scheme:dark){svg{color:#e6edf3}}"
+    head, _, rest = text.partition(">")
+    head = re.sub(r' style="[^"]*"', f' width="{width}" height="{height}" role="img"', head)
+    return f"{head}>\n<title>{escape(title)}</title>\n<style>{ink}</style>{rest}\n"

@@ -27,6 +27,19 @@ filter.addEventListener("input", () => {
     part.classList.toggle("hidden", !words.every((word) => text.includes(word)));
   }
 });
+// A link to something that is folded away opens it.
+const unfold = () => {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  for (const part of [target?.querySelector(":scope > details"), ...parents(target)]) if (part) part.open = true;
+  target?.scrollIntoView();
+};
+const parents = (element) => {
+  const found = [];
+  for (let part = element; part; part = part.parentElement) if (part.tagName === "DETAILS") found.push(part);
+  return found;
+};
+addEventListener("hashchange", unfold);
+if (location.hash) unfold();
 // Buttons that show or hide the claims of a verdict.
 for (const button of document.querySelectorAll("button[data-verdict]")) {
   button.addEventListener("click", () => {

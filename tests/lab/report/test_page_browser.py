@@ -106,6 +106,18 @@ def test_the_filter_hides_other_studies(browser, page):
     assert set(STUDIES) <= set(browser.run(shown))
 
 
+def test_details_are_folded_and_a_link_opens_them(browser, page):
+    browser.open(page)
+    opened = (
+        "[...document.querySelectorAll('main details[open]')].map(d => d.closest('[id]').id)"
+        ".filter(i => i !== 'repeat')"
+    )
+    assert browser.run(opened) == []
+    browser.run("document.querySelector('nav a[href=\"#demo\"]').click()")
+    assert browser.run(f"new Promise((done) => setTimeout(() => done({opened}), 50))") == ["demo"]
+    assert browser.complaints() == []
+
+
 def test_claims_can_be_hidden_by_verdict(browser, page):
     browser.open(page)
     shown = (
@@ -186,7 +198,7 @@ def test_without_a_clipboard_the_command_is_copied_the_old_way(browser, page):
     browser.run(
         "Object.defineProperty(navigator, 'clipboard', {value: undefined});"
         "document.execCommand = (what) => { window.copied = [what, String(getSelection())]; return true; };"
-        "document.querySelector('#demo details').open = true;"  # what is not shown cannot be selected
+        "for (const part of document.querySelectorAll('#demo details')) part.open = true;"  # to select it
         "document.querySelector('#demo code.command + button').click()"
     )
     assert browser.run("new Promise((done) => setTimeout(() => done(window.copied), 50))") == [
@@ -280,8 +292,8 @@ def test_the_smallest_of_a_card_is_the_smallest_of_its_table(browser, page):
 def test_every_row_of_every_table_of_errors_has_its_seeds(browser, page):
     browser.open(page)
     heads = browser.run(
-        "[...document.querySelectorAll('section.study > .scroll table')].map(t => t.tHead.rows[0].cells[t.tHead.rows[0]"
-        ".cells.length - 1].textContent.trim())"
+        "[...document.querySelectorAll('section.study > .body > .scroll table')]"
+        ".map(t => t.tHead.rows[0].cells[t.tHead.rows[0].cells.length - 1].textContent.trim())"
     )
     assert heads
     assert set(heads) == {"seeds"}

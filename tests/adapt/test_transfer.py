@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import quadnorm as qn
 from quadnorm.operators import FNO
@@ -236,6 +237,37 @@ def test_models_of_stencils_take_their_detail_at_the_training_spacing(stride, ho
 def test_wrong_data_is_refused(data, message):
     with pytest.raises(ValueError, match=message):
         qn.transfer(small(), 17, "endpoint", data=data)
+
+
+@pytest.mark.parametrize("form", ["arrays", "data set", "loader", "loader of dicts"])
+def test_pairs_in_the_forms_that_people_have(form):
+    model, (x, y) = small(), pairs(17)
+    given = {
+        "arrays": (x.double().numpy(), y.double().numpy()),
+        "data set": TensorDataset(x, y),
+        "loader": DataLoader(TensorDataset(x, y), batch_size=5),
+        "loader of dicts": DataLoader([{"x": a, "y": b} for a, b in zip(x, y, strict=True)], batch_size=5),
+    }[form]
+    new = field(33, batch=2)
+    assert torch.equal(
+        qn.transfer(model, 17, "endpoint", data=given)(new), qn.transfer(model, 17, "endpoint", data=(x, y))(new)
+    )
+
+
+def test_no_more_of_a_loader_is_read_than_is_used():
+    x, y = pairs(17)
+    read = []
+
+    class Long(Dataset):
+        def __len__(self):
+            return 10**6
+
+        def __getitem__(self, k):
+            read.append(k)
+            return x[k % 12], y[k % 12]
+
+    qn.transfer(small(), 17, "endpoint", data=DataLoader(Long(), batch_size=16))
+    assert len(read) == 128
 
 
 def test_placement_is_never_assumed():

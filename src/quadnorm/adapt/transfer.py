@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import torch
 from torch import nn
+from torch.utils.data import DataLoader, Dataset
 
 from quadnorm._suggest import unknown
 from quadnorm.adapt.models import guess_dimension, model_grid
-from quadnorm.adapt.transferred import Transferred
+from quadnorm.adapt.transferred import PAIRS, Transferred
 from quadnorm.adapt.watching.probes import tried_probe
-from quadnorm.adapt.watching.trees import as_arguments, tensors
+from quadnorm.adapt.watching.trees import as_arguments, mapped, tensors
 from quadnorm.carry.lines import METHODS
 
 
@@ -19,7 +22,7 @@ def transfer(
     model: nn.Module,
     resolution: int | Sequence[int],
     placement: str | Sequence[str] | None = None,
-    data: tuple[Any, Any] | None = None,
+    data: Any = None,
     *,
     layout: str | None = None,
     restrict: str | None = None,
@@ -52,8 +55,9 @@ def transfer(
             ``interior``. Never assumed: it is needed unless the model says it (``model.placement``).
         data: input and target at the training grid, some ten pairs or more, best such as the model was not trained on:
             (x, y), where x is a tensor, a tuple of arguments or a dict of keyword arguments and y what the model is to
-            return. Without it the native output stands in for the targets: the network's detail is then trusted too
-            much, and nothing is smoothed.
+            return. Arrays are taken too, and a ``Dataset`` or ``DataLoader`` of such pairs or of {"x": …, "y": …}.
+            Without it the native output stands in for the targets: the network's detail is then trusted too much, and
+            nothing is smoothed.
         layout: where the channels of fields are, as for :func:`quadnorm.extend`.
         restrict: how inputs go to the training grid, as for :func:`quadnorm.at_native`. Default: ``nearest`` for
             inputs that are piecewise constant, else ``cubic``.
@@ -69,7 +73,7 @@ def transfer(
         raise TypeError(f"transfer needs an nn.Module, got {model!r}")
     if restrict is not None and restrict not in METHODS:
         raise ValueError(unknown("way to restrict", restrict, METHODS))
-    example, targets = _pair(data)
+    example, targets = _pair(model, data)
     axes = _with_axes(model, resolution, example)
     sizes, names = model_grid(model, axes, placement)
     if layout == "points":
@@ -85,16 +89,58 @@ def transfer(
     return transferred
 
 
-def _pair(data: Any) -> tuple[Any, Any]:
+def _pair(model: nn.Module, data: Any) -> tuple[Any, Any]:
     """Inputs, in the form of an example, and targets of ``data``."""
     if data is None:
         return None, None
+    if isinstance(data, Dataset):
+        data = DataLoader(data, batch_size=PAIRS)
+    if isinstance(data, DataLoader):
+        return _collected(data)
+    floating = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.get_default_dtype())
+    x, y = (_as_tensors(part, floating) for part in _two(data))
+    return x, y
+
+
+def _as_tensors(value: Any, floating: torch.dtype) -> Any:
+    """The same with tensors in place of NumPy's arrays; numbers that are not whole take the model's dtype."""
+    if isinstance(value, np.ndarray):
+        t = torch.from_numpy(np.ascontiguousarray(value))
+        return t.to(floating) if t.is_floating_point() else t
+    if isinstance(value, Mapping):
+        return {k: _as_tensors(v, floating) for k, v in value.items()}
+    return type(value)(_as_tensors(v, floating) for v in value) if type(value) in (tuple, list) else value
+
+
+def _two(data: Any) -> tuple[Any, Any]:
+    """The pair in ``data`` or in one batch, which may name its parts as neuraloperator's do: {"x": …, "y": …}."""
+    if isinstance(data, Mapping) and {"x", "y"} <= data.keys():
+        return data["x"], data["y"]
     if not isinstance(data, (tuple, list)) or len(data) != 2:
         raise ValueError(
-            f"data must be a pair (x, y) of inputs and targets at the training grid, got {type(data).__name__}"
-            + (f" of {len(data)}" if isinstance(data, Sequence) else "")
+            "data must be a pair (x, y) of inputs and targets at the training grid, or a data set or loader of such "
+            f"pairs; got {type(data).__name__}" + (f" of {len(data)}" if isinstance(data, Sequence) else "")
         )
     return data[0], data[1]
+
+
+def _collected(loader: DataLoader[Any]) -> tuple[Any, Any]:
+    """The first pairs of a loader, as many as are used."""
+    batches: list[tuple[Any, Any]] = []
+    count = 0
+    for batch in loader:
+        batches.append(_two(batch))
+        count += max((len(t) for t in tensors(batches[-1][1]) if t.ndim), default=1)
+        if count >= PAIRS:
+            break
+    if not batches:
+        raise ValueError("data: the loader has no batch")
+    together = [tensors(b) for b in batches]
+    if any(len(parts) != len(together[0]) for parts in together):
+        raise ValueError("data: the loader's batches hold different numbers of tensors")
+    joined = iter([torch.cat(parts) if parts[0].ndim else parts[0] for parts in zip(*together, strict=True)])
+    x, y = mapped(lambda _: next(joined), batches[0])
+    return x, y
 
 
 def _with_axes(model: nn.Module, resolution: int | Sequence[int], example: Any) -> int | Sequence[int]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from quadnorm._suggest import unknown
@@ -95,21 +95,23 @@ def _pair(model: nn.Module, data: Any) -> tuple[Any, Any]:
         return None, None
     if isinstance(data, Dataset):
         data = DataLoader(data, batch_size=PAIRS)
+    like = next((p for p in model.parameters() if p.is_floating_point()), torch.empty(0))
     if isinstance(data, DataLoader):
-        return _collected(data)
-    floating = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.get_default_dtype())
-    x, y = (_as_tensors(part, floating) for part in _two(data))
+        x, y = mapped(lambda t: t.to(like.device), _collected(data))
+    else:
+        x, y = (_as_tensors(part, like) for part in _two(data))
     return x, y
 
 
-def _as_tensors(value: Any, floating: torch.dtype) -> Any:
-    """The same with tensors in place of NumPy's arrays; numbers that are not whole take the model's dtype."""
+def _as_tensors(value: Any, like: Tensor) -> Any:
+    """The same with tensors in place of NumPy's arrays, on the device and, where numbers are not whole, of the dtype
+    of the model's parameters."""
     if isinstance(value, np.ndarray):
-        t = torch.from_numpy(np.ascontiguousarray(value))
-        return t.to(floating) if t.is_floating_point() else t
+        t = torch.from_numpy(np.ascontiguousarray(value)).to(like.device)
+        return t.to(like.dtype) if t.is_floating_point() else t
     if isinstance(value, Mapping):
-        return {k: _as_tensors(v, floating) for k, v in value.items()}
-    return type(value)(_as_tensors(v, floating) for v in value) if type(value) in (tuple, list) else value
+        return {k: _as_tensors(v, like) for k, v in value.items()}
+    return type(value)(_as_tensors(v, like) for v in value) if type(value) in (tuple, list) else value
 
 
 def _two(data: Any) -> tuple[Any, Any]:

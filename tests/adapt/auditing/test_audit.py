@@ -90,6 +90,21 @@ def test_consistent_models_need_nothing():
     assert "no module introduces more than rounding" in str(result)
 
 
+@pytest.mark.parametrize(
+    ("make_input", "resolutions", "message"),
+    [
+        (17, SIZES, "a function make_input"),
+        (torch.zeros(1, 1, 17), SIZES, "got Tensor"),
+        (smooth, 17, "at least one other, got 17"),
+        (smooth, [17], "at least one other"),
+        (smooth, [17, 17], "at least one other"),
+    ],
+)
+def test_wrong_arguments_are_refused(make_input, resolutions, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        audit(network(nn.GELU()), make_input, resolutions, placement="endpoint")
+
+
 def test_modules_may_refuse_other_grids_in_any_way():
     """A module that asserts what it is given has no row of its own; the rest of the audit stands."""
 

@@ -111,7 +111,12 @@ def compared_with(native: Shape, grids: Sequence[Shape]) -> Shape:
 def _made(
     make_input: MakeInput, resolutions: Sequence[Resolution]
 ) -> tuple[dict[Resolution, Tensor], dict[Resolution, Tensor]]:
-    if len(resolutions) < 2:
+    if not callable(make_input):
+        raise TypeError(
+            "an audit needs a function make_input(n) that gives the same fields at resolution n, as a tensor or a pair "
+            f"(input, target); got {type(make_input).__name__}"
+        )
+    if not isinstance(resolutions, Sequence) or len(set(resolutions)) < 2:
         raise ValueError(f"an audit needs the training resolution and at least one other, got {resolutions!r}")
     inputs: dict[Resolution, Tensor] = {}
     targets: dict[Resolution, Tensor] = {}

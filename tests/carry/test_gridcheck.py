@@ -97,6 +97,13 @@ def test_means_over_cells_are_told_from_samples(rate):
     assert points.placement == ("cell",)
 
 
+def test_arrays_are_taken_and_what_is_no_field_is_refused():
+    c, f = field(("cell", "cell"), (16, 12)).numpy(), field(("cell", "cell"), (64, 60)).numpy()
+    assert check_grid(c, f).placement == ("cell", "cell")
+    with pytest.raises(ValueError, match="expected two tensors"):
+        check_grid(3, 4)
+
+
 def test_nested_samples_are_no_means():
     x = torch.randn(2, 1, 33, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     assert not check_grid(x[..., ::2], x).means

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,7 +40,7 @@ class GridCheck:
 
 
 def check_grid(
-    coarse: Tensor, fine: Tensor, declared: str | Sequence[str] | None = None, *, dim: int | None = None
+    coarse: Any, fine: Any, declared: str | Sequence[str] | None = None, *, dim: int | None = None
 ) -> GridCheck:
     r"""Infer the node placement from two resolutions of the same fields, and warn if it contradicts the declared one.
 
@@ -49,7 +50,7 @@ def check_grid(
     models) are told from samples at the centres by how the coarse values come from the fine ones.
 
     Args:
-        coarse, fine: (..., \*spatial), the same leading shape; grids of different size on every axis.
+        coarse, fine: (..., \*spatial), tensors or arrays, the same leading shape; grids of different size on every axis.
         declared: what the data is said to be; a UserWarning is given if the data clearly says otherwise.
         dim: number of spatial axes; default all but the first two.
 
@@ -57,6 +58,7 @@ def check_grid(
     >>> print(check_grid(f(torch.linspace(0, 1, 17)), f(torch.linspace(0, 1, 65))).placement)
     ('endpoint',)
     """
+    coarse, fine = torch.as_tensor(coarse), torch.as_tensor(fine)  # data on disk comes as arrays
     d = coarse.ndim - 2 if dim is None else dim
     if d < 1 or coarse.shape[: coarse.ndim - d] != fine.shape[: fine.ndim - d] or coarse.ndim != fine.ndim:
         raise ValueError(

@@ -138,9 +138,10 @@ def _layout_of_example(arguments: Arguments, example: Any, resolution: Shape, la
     for candidate in guessable(len(resolution)) if layout is None else (layout,):
         if has_field(arguments, resolution, candidate):
             return candidate
-    shapes = ", ".join(str(tuple(t.shape)) for t in tensors(arguments)) or repr(example)
+    shapes = ", ".join(str(tuple(t.shape)) for t in tensors(arguments))
+    got = f"shapes {shapes}" if shapes else f"no tensor but {type(example).__name__}"
     raise ValueError(
-        f"the example must be an input at the training resolution {size_text(resolution)}, got shapes {shapes}; "
+        f"the example must be an input at the training resolution {size_text(resolution)}, got {got}; "
         f"check the resolution, and that there are as many axes as in "
         + (layout or "(B, C, *spatial), (B, *spatial, C) or (B, N, C); for others name them, as in layout='b t c h w'")
     )

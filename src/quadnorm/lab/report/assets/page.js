@@ -30,7 +30,7 @@ filter.addEventListener("input", () => {
 // A link to something that is folded away opens it.
 const unfold = () => {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  for (const part of [target?.querySelector(":scope > details"), ...parents(target)]) if (part) part.open = true;
+  for (const part of [target?.querySelector(":scope > details.body, :scope:is(li) > details"), ...parents(target)]) if (part) part.open = true;
   target?.scrollIntoView();
 };
 const parents = (element) => {

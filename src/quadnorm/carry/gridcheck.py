@@ -50,7 +50,7 @@ def check_grid(
     models) are told from samples at the centres by how the coarse values come from the fine ones.
 
     Args:
-        coarse, fine: (..., \*spatial), tensors or arrays, the same leading shape; grids of different size on every axis.
+        coarse, fine: (..., \*spatial), tensors or arrays, of the same leading shape; every axis has another size.
         declared: what the data is said to be; a UserWarning is given if the data clearly says otherwise.
         dim: number of spatial axes; default all but the first two.
 

@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 from quadnorm.adapt.estimates import Learned, NewGrid, Pairs, learn, shares_of
 from quadnorm.adapt.levels import (
     beyond,
+    blend_law,
     detail_levels,
     finest_scales,
+    followed,
     left_out_energy,
+    next_samples,
     open_ends,
     outside_nodes,
     over_half,
@@ -124,13 +127,13 @@ def test_right_detail_is_not_smoothed_away():
     assert smoothing_shares(u, v, ["endpoint"]).abs().max() < 0.02
 
 
-def shares_for(u0, v0, truth, evaluated, input_detail=0.0, x0=None, effects=None, drift=0.0):
+def shares_for(u0, v0, truth, evaluated, input_detail=0.0, x0=None, effects=None, drift=0.0, moved=None):
     """Shares from pairs at n0 and an evaluated field at n, endpoint nodes."""
     shape = tuple(truth.shape[2:])
     placements = ["endpoint"] * len(shape)
     learned = learn(Pairs((u0 if x0 is None else x0,), (v0,), (u0,)), placements)
     carried = carry(v0, shape)
-    new = NewGrid(shape, input_detail, (v0,), (carried,), (evaluated,), effects, (v0 + drift,))
+    new = NewGrid(shape, input_detail, (v0,), (carried,), (evaluated,), effects, (v0 + drift,), moved)
     shares = shares_of(learned, 0, new, placements)
     assert shares_of(Learned.of(json.loads(json.dumps(learned.saved()))), 0, new, placements) == shares
     return shares, carried
@@ -181,6 +184,62 @@ def test_input_detail_that_was_never_seen_is_believed():
     energy = (detail.square().mean() / variance_of(u0)).item()
     shares, _ = shares_for(u0, u0 + 1e-3 * waves(17, seed=6), truth, truth, energy)
     assert shares.gain[0] > 0.8
+
+
+def test_unseen_detail_of_an_input_that_the_targets_never_followed_is_not_believed():
+    """The detail of inputs and targets is of like size, and one has nothing to do with the other."""
+    g = torch.Generator().manual_seed(3)
+    x0, u0 = (waves(33, seed=k) + 0.003 * torch.randn(20, 1, 33, generator=g, dtype=torch.float64) for k in (0, 11))
+    truth = waves(129, seed=11)
+    evaluated = truth + 0.1 * torch.sin(64 * torch.pi * nodes(129))
+    shares, _ = shares_for(u0, u0 + 1e-3 * waves(33, seed=6), truth, evaluated, 0.002, x0=x0)
+    assert shares.gain[0] < 0.4
+
+
+def test_detail_that_follows_an_input():
+    """A factor per sample makes no difference, and the channel of the input that is followed most counts."""
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(30, 2, 65, generator=g, dtype=torch.float64)
+    other = torch.randn(30, 1, 65, generator=g, dtype=torch.float64)
+    factor = torch.randn(30, 1, 1, generator=g, dtype=torch.float64)
+    assert followed(factor * x[:, 1:], x, ["endpoint"]).item() == pytest.approx(1.0)
+    assert followed(other, x, ["endpoint"]).item() < 0.1
+    assert followed(torch.cat([other, x[:, :1]], 1), x, ["periodic"]).tolist() == pytest.approx([0.05, 1.0], abs=0.05)
+
+
+def test_detail_of_shifted_runs_is_weighed_by_what_a_shift_changes():
+    """Kinks, which are used without it, in a model that a shift of its training grid changes by as much."""
+    g = torch.Generator().manual_seed(4)
+    phase = 6 * torch.rand(30, 1, 1, generator=g, dtype=torch.float64)
+    u0, truth = (torch.sin(11 * nodes(n) + phase).abs() for n in (33, 129))
+    v0 = u0 + 1e-3 * waves(33, 30)
+    predicted = (truth - carry(v0, (129,))).square().mean() / v0.square().mean()
+    size = (predicted / blend_law((33,), (129,), ("endpoint",))).sqrt()
+    moved = size * v0.square().mean().sqrt() * torch.randn(v0.shape, generator=g, dtype=torch.float64)
+    shares = [
+        shares_for(u0, v0, truth, truth, moved=m)[0].gain[0] for m in (None, (0.0 * moved,), (moved / 2,), (moved,))
+    ]
+    assert shares[0] == shares[1] > 0.9
+    assert shares[2] == pytest.approx(0.75, abs=0.05)
+    assert shares[3] < 0.1
+
+
+def test_blends_bend_by_the_law():
+    """What is c·s² in the shift s: blends of θ and θ − 1 give cθ(1 − θ), of 1 and −1 all of c."""
+    theta = torch.tensor([0.0, 0.25, 0.5, 0.75], dtype=torch.float64)
+    blended = (1 - theta) * theta**2 + theta * (theta - 1) ** 2
+    assert blend_law((8,), (32,), ("periodic",)) == pytest.approx(blended.square().mean().item())
+    assert blend_law((9,), (9,), ("endpoint",)) == 0
+    assert blend_law((8, 8), (16, 16), ("cell", "cell")) == pytest.approx((0.25 * 0.75) ** 2)
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_next_samples(step):
+    """Those of a straight line go on; those that wrap around, or are not to be reflected, do not."""
+    x = torch.arange(5.0).expand(2, 5)
+    assert torch.equal(next_samples(x, 1, step, wraps=False, odd=True), x + step)
+    assert torch.equal(next_samples(x, 1, step, wraps=False, odd=False), (x + step).clamp(0, 4))
+    assert torch.equal(next_samples(x, 1, step, wraps=True, odd=True), (x + step) % 5)
 
 
 def test_constant_channels_have_no_variance_and_no_detail():

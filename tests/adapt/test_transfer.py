@@ -224,6 +224,20 @@ def test_models_of_stencils_take_their_detail_at_the_training_spacing(stride, ho
     assert moved(field(32, batch=8, placement="periodic")).shape == (8, 1, 32)
 
 
+def test_what_a_shift_changes_is_measured_for_shifted_runs():
+    """A mean over every two samples, put back in both: shifted by one sample, other pairs are averaged."""
+    model = nn.Sequential(nn.AvgPool1d(2), nn.Upsample(scale_factor=2)).double()
+    x0 = field(16, batch=8, placement="periodic").double()
+    moved = qn.transfer(model, 16, "periodic", data=(x0, x0))
+    x = field(32, batch=8, placement="periodic").double()
+    moved(x)
+    y = x[..., ::2]
+    blend = (model(y.roll(-1, -1)).roll(1, -1) + model(y.roll(1, -1)).roll(-1, -1)) / 2 - model(y)
+    energy = (blend.square().mean(-1) / model(y).square().mean(-1)).mean().item()
+    assert moved.report.grids[(32,)].shares[0].facts["moved"][0] == pytest.approx(energy * 0.25**2 / 2, rel=1e-3)
+    assert "a shift of the training grid changes" in str(moved.report)
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [

@@ -17,9 +17,11 @@ from torch import Tensor
 
 from quadnorm.adapt.levels import (
     WORTH,
+    blend_law,
     detail_levels,
     energy,
     finest_scales,
+    followed,
     left_out_energy,
     open_ends,
     outside_nodes,
@@ -61,7 +63,8 @@ class FieldFacts:
     """What pairs tell of one output field, float64, one value per channel.
 
     ``smoothing`` (2, C): shares of its two finest scales that are noise. ``error``: its energy. ``first``, ``second``:
-    energies of the targets' detail over half the grid, and over a quarter. ``seen``: how much of the output's own such
+    energies of the targets' detail over half the grid, and over a quarter. ``follows``: how much of it is the inputs'
+    detail times a factor, sample by sample. ``seen``: how much of the output's own such
     detail is right, ``noise``: energy of what is wrong in it. ``left_out`` (d, 2, C): energy of the error of
     extrapolating the output by a spacing to its first and last nodes.
     """
@@ -70,6 +73,7 @@ class FieldFacts:
     error: Tensor
     first: Tensor
     second: Tensor
+    follows: Tensor
     seen: Tensor
     noise: Tensor
     left_out: Tensor
@@ -109,7 +113,7 @@ def learn(pairs: Pairs, placements: Sequence[str]) -> Learned:
     """What the pairs tell. Without targets the outputs stand in for them, with a presumed error."""
     known = bool(pairs.targets)
     fields = tuple(
-        _field_facts(u, v, placements, known)
+        _field_facts(u, v, pairs.inputs, placements, known)
         for u, v in zip(pairs.targets or pairs.outputs, pairs.outputs, strict=True)
     )
     per_variance = tuple(1 / variance_of(x).cpu() for x in pairs.inputs)
@@ -120,7 +124,7 @@ def learn(pairs: Pairs, placements: Sequence[str]) -> Learned:
     return Learned(fields, (first, second), per_variance, known)
 
 
-def _field_facts(u: Tensor, v: Tensor, placements: Sequence[str], known: bool) -> FieldFacts:
+def _field_facts(u: Tensor, v: Tensor, inputs: Sequence[Tensor], placements: Sequence[str], known: bool) -> FieldFacts:
     """Of an output field v, of which u is the target, or v itself if that is not ``known``."""
     scale, channels = own_scale(u), v.shape[1]
     first, second = (e.cpu() for e in detail_levels(u, placements, scale))
@@ -139,7 +143,10 @@ def _field_facts(u: Tensor, v: Tensor, placements: Sequence[str], known: bool) -
     for axis, end in ((axis, end) for axis in range(d) for end in (0, 1)):
         if not PLACEMENTS[placements[axis]].wraps and v.shape[axis + 2] > 1:
             left_out[axis, end] = left_out_energy(less, axis + 2, end, scale).cpu()
-    return FieldFacts(smoothing, error, first, second, seen.cpu(), noise.cpu(), left_out)
+    follows = torch.zeros(channels, dtype=torch.float64)
+    for x in (x for x in inputs if len(x) == len(u)):
+        follows = torch.maximum(follows, followed(u, x, placements).cpu())
+    return FieldFacts(smoothing, error, first, second, follows, seen.cpu(), noise.cpu(), left_out)
 
 
 @dataclass(frozen=True)
@@ -155,6 +162,7 @@ class NewGrid:
     evaluated: tuple[Tensor, ...] | None
     effects: tuple[Tensor, ...] | None
     without: tuple[Tensor, ...] | None
+    moved: tuple[Tensor, ...] | None = None
 
 
 def shares_of(learned: Learned, k: int, new: NewGrid, placements: Sequence[str]) -> FieldShares:
@@ -172,6 +180,11 @@ def shares_of(learned: Learned, k: int, new: NewGrid, placements: Sequence[str])
             clean = 1 - NOISE * _ratio(f.noise, predicted)
             gain = torch.maximum(gain, clean * (PLAUSIBLE * _ratio(expected, predicted)).clamp(max=1.0))
         facts |= {"predicted": predicted, "expected": expected, "trust": trust}
+        if new.moved is not None:
+            # Shifted runs answer to shifted walls and other places of strides: that part of their detail is no signal.
+            moved = blend_law(native, new.shape, placements) * energy(new.moved[k], own_scale(new.native[k])).cpu()
+            gain = torch.minimum(gain, (1 - _ratio(moved, predicted)).clamp(min=0.0))
+            facts["moved"] = moved
         worth = gain**2 * predicted * float((~mask).double().mean())
         if ends:
             left_out = torch.stack([f.left_out[axis - 2, end] for axis, end in ends]).mean(0)
@@ -231,17 +244,18 @@ def _clean(effect: float, noise: float, share: float) -> float:
 def _expected_detail(f: FieldFacts, levels: tuple[float, float], input_detail: float) -> tuple[Tensor, Tensor]:
     """Energy of the true detail that is to be expected on a finer grid, and how far the network's may be trusted, (C,).
 
-    Targets lose detail from level to level at some rate, and their detail keeps some ratio to the input's: the larger
-    of the two expectations counts. One level down, the network's detail at the training nodes is compared with the
-    targets' by least squares; the result counts as far as the new input's detail is like that of the training inputs.
+    Targets lose detail from level to level at some rate, and the part of it that follows the input's keeps some ratio
+    to that: the larger of the two expectations counts. One level down, the network's detail at the training nodes is
+    compared with the targets' by least squares; the result counts, but for what follows detail that the training inputs
+    do not have.
     """
     x_first, x_second = levels
     by_decay = f.first * _ratio(f.first, f.second).clamp(max=1.0)
     by_input = torch.zeros_like(by_decay)
     if x_first > 1e-14 and input_detail > 1e-14:
         ratio, before = f.first / x_first, f.second / max(x_second, 1e-300)
-        by_input = ratio * _ratio(ratio, before).clamp(max=1.0) * input_detail
-    unseen = max(0.0, 1.0 - x_first / max(input_detail, 1e-300))
+        by_input = ratio * _ratio(ratio, before).clamp(max=1.0) * input_detail * f.follows
+    unseen = max(0.0, 1.0 - x_first / max(input_detail, 1e-300)) * f.follows
     trust = torch.where(by_input > by_decay, f.seen + (1 - f.seen) * unseen, f.seen)
     return torch.maximum(by_decay, by_input), trust
 

@@ -18,7 +18,7 @@ from quadnorm.adapt.watching.layouts import Dims, map_fields
 from quadnorm.carry.grids import carry
 from quadnorm.carry.lines import spline
 from quadnorm.measures.base import Shape
-from quadnorm.measures.placement import PLACEMENTS
+from quadnorm.measures.placement import PLACEMENTS, among
 
 WORTH = 3e-3  # a part that would change the error's energy by a smaller share is left out
 FLOOR = 1e-3  # of the mean energy: smaller samples are weighed as if they had it
@@ -58,6 +58,47 @@ def over_half(f: Tensor, placements: Sequence[str]) -> tuple[Tensor, Tensor]:
     f = f[(slice(None), slice(None), *index)]
     half = f[(slice(None), slice(None), *(slice(None, None, 2) for _ in names))]
     return f - carry(half, tuple(f.shape[2:]), names, "cubic"), half
+
+
+def followed(u: Tensor, x: Tensor, placements: Sequence[str]) -> Tensor:
+    """How much of the detail of u is that of a channel of x times a factor, sample by sample, (C,) from 0 to 1.
+
+    The squared correlation of the two details over a sample's nodes, for the channel that has the largest.
+    """
+    du, dx = (over_half(f, placements)[0].flatten(2).to(torch.complex128) for f in (u, x))
+    joint = torch.einsum("bcn,bkn->bck", du.conj(), dx).abs().square()
+    own, other = (d.abs().square().sum(-1) for d in (du, dx))
+    explained = joint / other.clamp_min(1e-280).unsqueeze(1) / own_scale(u).unsqueeze(-1)
+    total = (own / own_scale(u)).sum(0).clamp_min(1e-280)
+    return (explained.sum(0) / total.unsqueeze(-1)).amax(-1).clamp(0.0, 1.0)
+
+
+def next_samples(x: Tensor, dim: int, step: int, wraps: bool, odd: bool) -> Tensor:
+    """Every sample's neighbour along an axis, ``step`` = 1 to the right, −1 to the left; beyond the last sample of an
+    axis that does not wrap around the field goes on by ``odd`` reflection, else with the last sample's value."""
+    n = x.shape[dim]
+    if wraps or n < 2:
+        return x.roll(-step, dim)
+    if step < 0:
+        return next_samples(x.flip(dim), dim, 1, wraps, odd).flip(dim)
+    last = x.narrow(dim, n - 1, 1)
+    after = 2 * last - x.narrow(dim, n - 2, 1) if odd else last
+    return torch.cat([x.narrow(dim, 1, n - 1), after], dim)
+
+
+def blend_law(native: Shape, shape: Shape, placements: Sequence[str]) -> float:
+    """Mean over the nodes inside the training nodes of the energy of a blend's error, over that of whole spacings.
+
+    What depends on where the training grid lies bends by θ(1 − θ)/2 of its second difference when the runs shifted by θ
+    and θ − 1 are blended, and by 1/2 of it for the runs shifted by 1 and −1.
+    """
+    total = torch.zeros(shape, dtype=torch.float64)
+    for axis, (n0, n, p) in enumerate(zip(native, shape, placements, strict=True)):
+        a, b = among(p, n0, p, n)
+        part = torch.from_numpy(a % b).double() / b
+        total = total + (part * (1 - part)).view([-1 if k == axis else 1 for k in range(len(shape))]) / len(shape)
+    inside = ~outside_nodes(native, shape, placements)
+    return float(total[inside].square().mean()) if bool(inside.any()) else 0.0
 
 
 def detail_levels(f: Tensor, placements: Sequence[str], scale: Tensor) -> tuple[Tensor, Tensor]:

@@ -168,6 +168,8 @@ def _words(s: FieldShares) -> Iterator[str]:
     if "predicted" in facts:
         sizes = f"the network's detail is {_root(facts['predicted'])} of the output, {_root(facts['expected'])}"
         used = f"{_range(s.gain)} of it is used" if s.evaluates else "it is left out, as too little would change"
+        if "moved" in facts:
+            sizes += f", a shift of the training grid changes {_root(facts['moved'])}"
         trust = f"one level down {_range(facts['trust'])} of it is right"
         yield f"between the training nodes: {sizes} is to be expected, and {trust}: {used}"
     if "beyond" in facts:

@@ -15,6 +15,7 @@ from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.extending import extend
 from quadnorm.adapt.graphs.capture import twin_of
 from quadnorm.adapt.models import transform_advice
+from quadnorm.adapt.shifted import ShiftedRuns
 from quadnorm.adapt.shifting import shifted_runs
 from quadnorm.adapt.watching.trees import Arguments
 from quadnorm.adapt.watching.watch import CannotFollowError, first_line
@@ -57,6 +58,14 @@ class Sources:
 
         if transform_advice(model):
             self.notes.append(transform_advice(model))
+
+    @property
+    def shifts(self) -> bool:
+        """Whether the network's detail comes from shifted runs of nothing but the input."""
+        d = self.detail
+        return isinstance(d, ShiftedRuns) or (
+            isinstance(d, Extended) and d.stencils == "shifted" and not d.moves_fields
+        )
 
     def plan(self, model: nn.Module, arguments: Arguments, shape: Shape, detail: bool, sums: bool) -> SourcePlan:
         """What the runs on a grid need to know: those of the source of ``detail``, and the anchored ``sums``."""

@@ -10,15 +10,25 @@ from torch import Tensor, fx, nn
 
 from quadnorm.adapt.adapted import Adapted, trial
 from quadnorm.adapt.estimates import NEWS, Learned, NewGrid, Pairs, input_detail, learn, shares_of
-from quadnorm.adapt.levels import energy, fields_of, is_piecewise_constant, outside_nodes, own_scale, with_fields
+from quadnorm.adapt.levels import (
+    energy,
+    fields_of,
+    is_piecewise_constant,
+    next_samples,
+    outside_nodes,
+    own_scale,
+    with_fields,
+)
 from quadnorm.adapt.native import AtNative
 from quadnorm.adapt.report import grid_text, size_text
 from quadnorm.adapt.shares import OnGrid, TransferReport, combined
 from quadnorm.adapt.sources import SourcePlan, Sources, why
+from quadnorm.adapt.watching.layouts import map_fields
 from quadnorm.adapt.watching.trees import Arguments, as_arguments, mapped, tensors
 from quadnorm.adapt.watching.watch import evaluating, leaving_no_trace
 from quadnorm.carry.grids import carry
 from quadnorm.measures.base import Shape
+from quadnorm.measures.placement import PLACEMENTS
 
 PAIRS = 128  # at most so many of the given pairs are used
 SAMPLES = 16  # of the first input on a grid, for the estimates there
@@ -253,9 +263,35 @@ class Transferred(AtNative):
             e = tried("the network's own detail", n, evaluated)
         if sources.anchored is not None and finer and detail > NEWS:
             d = tried("the anchored model", [*v, *v], effects)
-        seen = NewGrid(shape, detail, tuple(v), tuple(n), e, d and d[: len(v)], d and d[len(v) :])
+        moved = (
+            tried("a shift of the training grid", v, lambda: self._moved(given, v)) if e and sources.shifts else None
+        )
+        seen = NewGrid(shape, detail, tuple(v), tuple(n), e, d and d[: len(v)], d and d[len(v) :], moved)
         shares = tuple(shares_of(learned, k, seen, self.placements) for k in range(len(v)))
         return OnGrid(shares, tuple(notes), len(n[0]))
+
+    def _moved(self, given: Arguments, native: Sequence[Tensor]) -> list[Tensor]:
+        """How far the mean of the runs shifted by a spacing either way, on all axes, is from the native run at the same
+        nodes, which it is compared at, but for the outermost: there only one of them is."""
+        wraps = [PLACEMENTS[p].wraps for p in self.placements]
+
+        def along(x: Tensor, dims: Sequence[int], step: int) -> Tensor:
+            odd = self.restrict != "nearest" and (x.is_floating_point() or x.is_complex())
+            for dim, around in zip(dims, wraps, strict=True):
+                x = next_samples(x, dim, step, around, odd)
+            return x
+
+        total = [torch.zeros_like(v) for v in native]
+        last = tuple(range(-len(wraps), 0))
+        for step in (1, -1):
+            args, kwargs = map_fields(given, self.resolution, self._layout, lambda x, dims, s=step: along(x, dims, s))
+            outputs = self._outputs_in(self.model(*args, **kwargs), self.resolution)
+            total = [t + along(y, last, -step) / 2 for t, y in zip(total, outputs, strict=True)]
+        inside = (..., *(slice(None) if around else slice(1, -1) for around in wraps))
+        moved = [torch.zeros_like(v) for v in native]
+        for m, t, v in zip(moved, total, native, strict=True):
+            m[inside] = (t - v)[inside]
+        return moved
 
     def some(self, arguments: Arguments, count: int, shape: Shape | None = None) -> Arguments:
         """The first samples of a batch; the whole batch where it is not clear which tensors have one."""

@@ -102,9 +102,8 @@ class PhysicsnemoFNO(nn.Module):
         if norm != "none":
             raise ValueError(f"PhysicsNeMo's FNO has no norms; expected norm 'none', got {norm!r}")
         try:
-            with torch.device(
-                "cpu"
-            ):  # it reads values of tensors while it is imported, which meta tensors have none of
+            # While it is imported it reads values of tensors, which there are none of on ``meta``.
+            with torch.device("cpu"):
                 from physicsnemo.models.fno import FNO
         except ImportError as error:
             raise ImportError(f"this needs PhysicsNeMo: pip install nvidia-physicsnemo ({error})") from None

@@ -48,7 +48,7 @@ def test_memory_kept_has_no_page_faults(where):
 
 
 def test_rows():
-    rows = norms.run(scale=0.05, repeats=1, compiled=False)
+    rows = norms.run(scale=0.02, repeats=1, compiled=False)
     names = {r["name"] for r in rows}
     assert {"forward, torch", "forward+backward, torch", "exponent of the cost in points"} <= names
     assert {f"forward, torch, {name}" for name in norms.FORMATS} <= names

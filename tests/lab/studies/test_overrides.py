@@ -1,8 +1,12 @@
 """A changed study is another study: its own name, configs and records."""
 
+import re
+
 import pytest
 
+from quadnorm.lab.analysis.tables import study_table
 from quadnorm.lab.studies import changed, study
+from quadnorm.lab.studies.estimate import needs
 from quadnorm.lab.studies.records import load, tasks_of
 from quadnorm.lab.studies.runner import run_study
 from tests.lab.studies.tiny_study import tiny_study
@@ -102,3 +106,45 @@ def test_what_is_wrong_is_said_in_one_line(text, message):
     with pytest.raises(ValueError, match=message) as error:
         changed(tiny_study(), [text])
     assert "\n" not in str(error.value)
+
+
+OWN = """
+from torch import nn
+import quadnorm as qn
+
+class Plain(nn.Sequential):
+    def __init__(self, in_channels, out_channels, width=4):
+        super().__init__(nn.Conv2d(in_channels, width, 1), nn.GroupNorm(1, width), nn.Conv2d(width, out_channels, 1))
+
+class Normed(nn.Sequential):
+    def __init__(self, in_channels, out_channels, norm):
+        super().__init__(nn.Conv2d(in_channels, 4, 1), qn.make_norm(norm, 4), nn.Conv2d(4, out_channels, 1))
+"""
+
+
+def test_a_study_of_a_model_from_a_file(tmp_path, capsys):
+    """It is trained and evaluated in every way like the study's own operator, and its file is part of its key."""
+    file = tmp_path / "own.py"
+    file.write_text(OWN)
+    s = changed(tiny_study(), [f"operator.name={file}:Plain", "operator.width=8"])
+    (v,) = s.variants
+    assert [(m.label, m.norm) for m in v.methods] == [("as written", "")]
+    assert v.operator_params == {"width": 8}
+    assert needs(s)[0].hours > 0
+    run_study(s, tmp_path / "out", workers=1)
+    table = study_table(s, tmp_path / "out").text()
+    assert re.search(r"as written +.*as trained", table)
+    assert re.search(r"all anchored +\d", table)
+    before = set(tasks_of(s))
+    file.write_text(OWN.replace("nn.GroupNorm(1", "nn.GroupNorm(2"))
+    assert before.isdisjoint(tasks_of(s))
+    (v,) = changed(tiny_study(), [f"operator.name={file}:Normed"]).variants
+    assert [m.label for m in v.methods] == ["LayerNorm", "QuadNorm"]
+    with pytest.raises(ValueError, match="unknown parameter 'colour'"):
+        changed(tiny_study(), [f"operator.name={file}:Plain", "operator.colour=3"])
+
+
+def test_a_study_of_another_operator_of_this_package():
+    (v,) = changed(tiny_study(), ["operator.name=galerkin", "operator.width=8"]).variants
+    assert (v.operator, v.operator_params) == ("galerkin", {"width": 8})
+    assert [m.label for m in v.methods] == ["LayerNorm", "QuadNorm"]

@@ -28,7 +28,10 @@ Out = Annotated[Path, typer.Option("--out", "-o", help="Folder of the records.")
 Seeds = Annotated[str | None, typer.Option(help="How many seeds (3) or which (0,2,5 or 4,); default: the preset's.")]
 Changes = Annotated[
     list[str] | None,
-    typer.Argument(help="Changes to the study, such as epochs=5 samples.train=100 method.mode=layer operator.width=8."),
+    typer.Argument(
+        help="Changes to the study, such as epochs=5 samples.train=100 method.mode=layer operator.width=8; your model: "
+        "operator.name=FILE.py:NAME."
+    ),
 ]
 Threads = Annotated[
     int,

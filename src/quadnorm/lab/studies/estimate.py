@@ -118,7 +118,18 @@ def estimate(study: Study) -> TimeEstimate:
 
 def _step(v: Variant, n: int) -> float:
     n = round(n**0.5) if v.problem in ON_A_LINE else n  # as many samples on a square
-    return step_seconds(v.operator, n, v.operator_params["width"], v.operator_params["layers"], v.budget.batch)
+    return step_seconds(_measured(v), n, *_size(v), v.budget.batch)
+
+
+def _measured(v: Variant) -> str:
+    """The operator whose measured cost stands for the variant's: the FNO's for models of a user's file."""
+    return v.operator if v.operator in STEP else "fno"
+
+
+def _size(v: Variant) -> tuple[int, int]:
+    """Width and layers; of a model that has none of the name, those that were measured."""
+    cost, params = STEP[_measured(v)], v.operator_params
+    return params.get("width", cost.width), params.get("layers", cost.layers)
 
 
 def _passes(v: Variant, route: str) -> float:
@@ -163,10 +174,10 @@ def needs(study: Study) -> tuple[Need, ...]:
     """
     rows = []
     for v in study.variants:
-        b, params = v.budget, v.operator_params
+        b, (width, layers) = v.budget, _size(v)
         data = sum(2 * 4 * n**2 * (b.train + b.val) for n in v.train)
-        field = 4 * b.batch * params["width"] * max(v.train) ** 2
-        memory = PROCESS + data + 2 * KEPT_FIELDS[v.operator] * field * params["layers"]
+        field = 4 * b.batch * width * max(v.train) ** 2
+        memory = PROCESS + data + 2 * KEPT_FIELDS[_measured(v)] * field * layers
         one = replace(study, variants=(replace(v, methods=v.methods[:1]),), seeds=study.seeds[:1])
         cost = estimate(one)
         hours = (cost.core_seconds - cost.data) / 3600

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -176,10 +177,29 @@ def _apply(v: Variant, key: str, value: Any, text: str) -> Variant:
         return replace(v, methods=_methods(v.methods, key.partition(".")[2], value))
     if key.startswith("problem."):
         return replace(v, problem_params={**v.problem_params, key.partition(".")[2]: value})
+    if key == "operator.name":
+        return _of_operator(v, str(value))
     if key.startswith("operator."):
         return replace(v, operator_params={**v.operator_params, key.partition(".")[2]: value})
     known = [*_BUDGET, *_GRIDS, *_METHOD, *(f"{prefix}NAME" for prefix in _OPEN)]
     raise ValueError(f"override {text!r}: " + unknown("key", key, known))
+
+
+def _of_operator(v: Variant, name: str) -> Variant:
+    """The setting with another operator, of this package or FILE.py:NAME, at its own defaults.
+
+    The rows stay where it takes a ``norm`` by name; otherwise there is one, the model as it is written.
+    """
+    from quadnorm.training.model import operator_class
+
+    known = inspect.signature(operator_class(name)).parameters.values()
+    if any(p.name == "norm" or p.kind is inspect.Parameter.VAR_KEYWORD for p in known):
+        # Of rows that differ in other arguments of the study's operator, the first stays.
+        by_norm = {m.norm: replace(m, operator={}, printed=None) for m in reversed(v.methods)}
+        methods = tuple(by_norm[norm] for norm in dict.fromkeys(m.norm for m in v.methods))
+    else:
+        methods = (Method("as written", "", printed=None),)
+    return replace(v, operator=name, operator_params={}, methods=methods)
 
 
 def _budget(budget: Budget, name: str, value: Any, text: str) -> Budget:

@@ -5,10 +5,10 @@
     <root>/runs/<key>/pictures/<way>@<grid>.npz, audit.json                           for figures: see pictures.py
     <root>/runs/<key>/record.json                                                     written last: run is complete
 
-The key is made of everything that decides the weights (problem, operator, norm, grid, budget, seed), so studies that
-train the same model share its record. A record states the versions of code and data that it was made with; records of
-different versions are not mixed. Records and evaluations end with a hash of their contents, and each evaluation stores
-the hash of the weights that it was made from.
+The key is made of everything that decides the weights (problem, operator, norm, grid, budget, seed, and the text of an
+operator's own file), so studies that train the same model share its record. A record states the versions of code and
+data that it was made with; records of different versions are not mixed. Records and evaluations end with a hash of
+their contents, and each evaluation stores the hash of the weights that it was made from.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from quadnorm._files import MOST_JSON, DamagedError, read_bytes, sealed, set_aside, unsealed, write_atomic
 from quadnorm._foreign import parsing
 from quadnorm._json import without_nan
+from quadnorm._load import names_file, source_hash
 from quadnorm._text import printable_values
 from quadnorm.lab.studies.pictures import sound_picture
 from quadnorm.lab.studies.study import Run, Study, Way
@@ -83,7 +84,8 @@ def task_of(run: Run, evaluations: tuple[Way, ...]) -> Task:
     """The task of a run. Test grids are not part of its key: more of them may be added to a record later."""
     config = run.config()
     config["resolutions"] = {"train": list(run.variant.train)}
-    text = json.dumps([FORMAT, config], sort_keys=True)
+    own = [source_hash(run.variant.operator)] if names_file(run.variant.operator) else []
+    text = json.dumps([FORMAT, config, *own], sort_keys=True)
     digest = hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
     parts = [run.variant.operator, run.variant.problem, run.method.norm, "x".join(str(n) for n in run.variant.train)]
     slug = re.sub(r"[^a-z0-9.]+", "-", "-".join(parts).lower()).strip("-")

@@ -25,6 +25,8 @@ TEST_FROM = {"darcy-official": 1024, "darcy-neuralop": 1000, "darcy-pdebench": 9
 class Method:
     """One row of a study: the name of a norm for ``make_norm``, and other arguments of the operator that it changes.
 
+    An empty ``norm``: the operator takes none, and has the norms that it is written with.
+
     ``printed`` is the row's name in the paper's table if it differs from ``label``; ``None`` for rows of ours.
     ``reads``: the label of the row of which this one is another reading of the paper (see ``catalog/parts.py``).
     ``seeds``: how many of the study's seeds the row uses, if the paper has fewer than for other rows.
@@ -169,6 +171,7 @@ class Run:
         Two studies that train the same model give the same config, so a record serves both.
         """
         v, b = self.variant, self.variant.budget
+        norm = {"norm": self.method.norm} if self.method.norm else {}
         samples = {"train": b.train, "val": b.val, "test": b.test}
         if v.problem in TEST_FROM:
             samples |= {"train_from": 0, "val_from": b.train, "test_from": TEST_FROM[v.problem]}
@@ -176,7 +179,7 @@ class Run:
             "problem": {"name": v.problem, "params": dict(v.problem_params)},
             "operator": {
                 "name": v.operator,
-                "params": {**v.operator_params, **self.method.operator, "norm": self.method.norm},
+                "params": {**v.operator_params, **self.method.operator, **norm},
             },
             "resolutions": {"train": list(v.train), "test": list(v.test)},
             "samples": samples,

@@ -212,7 +212,7 @@ def test_piecewise_constant_inputs_are_restricted_to_their_own_values():
 
 
 @pytest.mark.parametrize(
-    ("stride", "how"), [(1, "stencils at the training grid's spacing"), (2, "shifted native runs")]
+    ("stride", "how"), [(1, "stencils at the training grid's spacing"), (2, "runs on shifted training grids")]
 )
 def test_models_of_stencils_take_their_detail_at_the_training_spacing(stride, how):
     first = nn.Conv1d(1, 4, 3, stride, padding=1, padding_mode="circular")

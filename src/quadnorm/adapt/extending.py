@@ -119,9 +119,9 @@ def extend(
     >>> print(everywhere.extend_report)  # doctest: +ELLIPSIS
     extended from 9, endpoint samples: 1 call replayed, 0 carried
     module  kind             action    why
-    ------  ---------------  --------  ------------------------------------------
-    1       call group_norm  replayed  its mean and variance are the native run's
-    note: compared with the native run on random input at 9: equal to ... at its nodes
+    ------  ---------------  --------  ---------------------------------------------
+    1       call group_norm  replayed  its mean and variance are the training grid's
+    note: compared with the run at the training grid on random input at 9: equal to ... at its nodes
     note: layout: first, (B, C, *spatial), guessed; the first input has shape (1, 1, 9)
     """
     check_module(model, "extend")
@@ -148,7 +148,8 @@ def extend(
         runs = extended.shifted_runs(model).runs(probe.finer)
         what = f"by runs on shifted training grids, {runs} of them for {size_text(probe.finer)}"
     report.title = f"extended from {grid_text(sizes, names)}: {what}"
-    report.notes.append(f"compared with the native run on {probe.source}: equal to {gap:.1e} at its nodes")
+    alike = f"equal to {gap:.1e} at its nodes"
+    report.notes.append(f"compared with the run at the training grid on {probe.source}: {alike}")
     if probe.guessed:
         report.notes.append(probe.layout_note)
     extended.extend_report, extended.example = report, probe.arguments
@@ -214,8 +215,8 @@ def _carrying_what_differs(extended: Extended, probe: Probe) -> CallPlan:
         else:
             return plan
     raise CannotFollowError(
-        f"more than {MOST_CARRIED} calls of the model differ from its native run where they are evaluated at the "
-        "training nodes; quadnorm.at_native serves any model"
+        f"more than {MOST_CARRIED} calls of the model differ from its run at the training grid where they are "
+        "evaluated at its nodes; quadnorm.at_native serves any model"
     )
 
 
@@ -281,7 +282,8 @@ def gap_at_training_nodes(extended: Extended, plan: CallPlan, probe: Probe) -> f
     dtype = next((t.dtype for t in tensors(native)), torch.float32)
     if not gap <= TOLERANCE.get(dtype, 3e-2):
         raise CannotFollowError(
-            f"the extended model differs from the native run by {gap:.1e} at the training nodes, on {probe.source}: it "
-            "does something with its samples that could not be followed; quadnorm.at_native serves any model"
+            f"the extended model differs from the run at the training grid by {gap:.1e} at its nodes, on "
+            f"{probe.source}: it does something with its samples that could not be followed; "
+            "quadnorm.at_native serves any model"
         )
     return gap

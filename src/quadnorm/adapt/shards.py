@@ -44,7 +44,7 @@ class ExtendedOnShards(Extended):
         if self.stencils != "carried":
             raise ValueError(
                 "the model has stencils or patches, which reach into other ranks' samples; set stencils = 'carried' on "
-                "the extended model to interpolate their native results instead, or run it unsplit"
+                "the extended model to interpolate their results at the training grid instead, or run it unsplit"
             )
         local = grid_of_inputs(args, kwargs, len(self.resolution), self.layout, grid)
         part = self._split.resolve(local)

@@ -114,8 +114,10 @@ def _tolerance(y: Any) -> float:
 
 
 def gap_of_shifted(shifted: nn.Module, probe: Probe) -> tuple[str, float]:
-    """How shifted runs differ from the native run at its nodes, on a grid that contains them, in words (empty if they
-    agree) and as a number."""
+    """How shifted runs differ from the run at the training grid at its nodes, on a grid that contains them.
+
+    In words (empty if they agree) and as a number.
+    """
     shape = probe.finer
     args, kwargs = probe.at(shape)
     native = trial_output(shifted.model, probe.arguments)  # type: ignore[arg-type]
@@ -132,7 +134,7 @@ def gap_of_shifted(shifted: nn.Module, probe: Probe) -> tuple[str, float]:
 
     gap = relative_gap(map_fields(fine, shape, probe.layout, at_nodes, outputs=True), native)
     fits = gap <= _tolerance(native)
-    return "" if fits else f"shifted runs differ from the native run at its nodes, on {probe.source}", gap
+    return "" if fits else f"shifted runs differ from the run at the training grid at its nodes, on {probe.source}", gap
 
 
 class _OwnFields(Live):

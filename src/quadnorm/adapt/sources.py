@@ -38,12 +38,13 @@ class Sources:
                 raise CannotFollowError("kernels of several samples, whose results extension interpolates")
             self.detail = extended
             if extended.stencils != "carried":
-                how = {"dilated": "stencils at the training grid's spacing", "shifted": "shifted native runs"}
-                self.notes.append(f"the network's detail by {how[extended.stencils]}")
+                dilated = extended.stencils == "dilated"
+                how = "stencils at the training grid's spacing" if dilated else "runs on shifted training grids"
+                self.notes.append(f"the network's detail by {how}")
         except Exception as error:  # whatever the model's own code makes of other grids
             try:
                 self.detail = shifted_runs(model, *grid, restrict=restrict, **options)
-                self.notes.append(f"the network's detail by shifted native runs ({why(error)})")
+                self.notes.append(f"the network's detail by runs on shifted training grids ({why(error)})")
             except Exception as second:
                 self.notes.append(
                     f"no detail of the network's own: extend refuses ({why(error)}), and so do shifted runs "

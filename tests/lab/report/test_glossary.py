@@ -22,7 +22,7 @@ RIDDLES = {
     r"(was|is|are|be) looked at\b|looked into": "recorded, inspected, checked",
     r"seen at work": "needs a sample input",
     r"makes other calls than": "the forward pass changed since it was recorded",
-    r"native(ly)? (runs?|results?)\b": "run at the training grid",
+    r"(?<!at_)native(ly)? (runs?|results?)\b": "run at the training grid",
     r"as everybody's|out of( the \w+'s)? sight": "which code, and why it is not found",
 }
 

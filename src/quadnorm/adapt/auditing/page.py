@@ -25,7 +25,7 @@ td,th{padding:.25rem .7rem .25rem 0;text-align:left;vertical-align:top;white-spa
 th{white-space:normal}td:nth-child(n+8){white-space:normal;min-width:16rem}
 tr+tr,tbody tr{border-top:1px solid #8884}
 .legend,li{font-size:.9em}
-img{max-width:100%;background:#fff;border-radius:.3rem}
+img{width:100%;min-width:48rem;background:#fff;border-radius:.3rem}
 @media(prefers-color-scheme:dark){body{color:#e4e8ee;background:#14181f}}
 """
 _COLOURS = ("#2e7d32", "#a05a00", "#b3261e")  # white text on them has a contrast of 4.5 or more
@@ -58,7 +58,8 @@ def page(audit: Audit) -> str:
         "<!doctype html><html lang='en'><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width,initial-scale=1'><title>quadnorm audit</title>"
         f"<style>{_STYLE}</style><h1>Resolution audit</h1>{tables(audit)}"
-        f"<img alt='discrepancy of the output by resolution, and by module' src='data:image/png;base64,{picture}'>"
+        "<div class='scroll'><img alt='discrepancy of the output by resolution, and by module' "
+        f"src='data:image/png;base64,{picture}'></div>"
         f"<h2>All modules</h2><div class='scroll'>{rows}</div></html>\n"
     )
 

@@ -149,7 +149,9 @@ class PointModel(nn.Module, ABC):
             raise CannotFollowError(f"the model returned no tensor to compare, got {type(native).__name__}")
         gap = relative_gap([_leading_entries(t, s) for t, s in zip(found, expected, strict=True)], expected)
         if not gap <= TOLERANCE.get(expected[0].dtype, 3e-2):
-            raise CannotFollowError(f"{where}, the model differs by {gap:.1e} from its native run: {advice}")
+            raise CannotFollowError(
+                f"{where}, the model differs by {gap:.1e} from its run on the training points: {advice}"
+            )
         return gap
 
     def state_dict(self, *args: Any, **options: Any) -> Any:

@@ -83,7 +83,7 @@ def report_of(listing: CallListing) -> AnchorReport:
     for (module, name, action, why), times in listing.lines.items():
         report.add(module, f"call {name}", action, with_times(why, times), name)
     for module in listing.plan.unseen:
-        report.add(module, "value", "replayed", f"{Reason.OUT_OF_SIGHT.value}: the native run's")
+        report.add(module, "value", "replayed", f"{Reason.OUT_OF_SIGHT.value}: the training grid's")
     return report
 
 

@@ -88,7 +88,7 @@ def _transferred(name: str, model: nn.Module, n: int, repeats: int) -> list[Benc
     """
     x, native = torch.randn(2, 1, n, n), torch.randn(2, 1, *NATIVE)
     parts: dict[str, tuple[float, tuple[float, float], float]] = {
-        "native run alone": (0.0, (0.0, 0.0), 0.0),
+        "run at the training grid alone": (0.0, (0.0, 0.0), 0.0),
         "with its detail": (0.5, (0.0, 0.0), 1.2),
         "with detail and news": (0.5, (0.5, 0.2), 3.6),
     }

@@ -93,7 +93,7 @@ def test_the_page_has_the_answer_the_figure_and_the_table_before_the_folded_deta
         assert "\n#" not in inside
         assert not after.strip() or after.startswith("\n## ")
     drawn = ElementTree.parse(tmp_path / "results.svg").getroot()
-    assert drawn.get("width") == "560"
+    assert drawn.get("width") == "460"
     assert "prefers-color-scheme:dark" in (tmp_path / "results.svg").read_text(encoding="utf-8")
 
 

@@ -80,7 +80,7 @@ def printed(library: Library) -> Figure | None:
     if not curves:
         return None
     with style():
-        figure, axes = sheet(2.6, width=5.6)
+        figure, axes = sheet(2.6, width=4.6)
         axis = axes[0, 0]
         for name, (colour, marker) in styles(list(curves)).items():
             axis.plot(list(curves[name]), list(curves[name].values()), "-", color=colour, marker=marker, label=name)
@@ -89,7 +89,7 @@ def printed(library: Library) -> Figure | None:
         axis.plot([], [], **PRINTED, label="as printed")
         _grid_axis(axis, v.test)
         axis.set(ylim=(0, None), ylabel="relative L² error, %")
-        figure.legend(loc="outside upper left", ncols=4)
+        figure.legend(loc="outside upper left", ncols=4, columnspacing=1, handlelength=1.6)
         return figure
 
 

@@ -52,6 +52,7 @@ def test_eval_marks_the_best_way_and_draws(trained, tmp_path, capsys):
     table = capsys.readouterr().out
     assert "× training grid" in table
     assert table.count(" *") == 1
+    assert "(*: the smallest error at a grid)" in table
     assert (tmp_path / "errors.png").read_bytes().startswith(b"\x89PNG")
     assert run(["eval", trained, "-r", "17", "-o", str(tmp_path / "errors.txt")]) == 2
     assert "expected a name that ends in .json, .nc, .zarr, .png, .svg, .pdf" in capsys.readouterr().err

@@ -95,7 +95,8 @@ def evaluate(
     if not rows_as(records, as_json, as_csv):
         head = ["way", "samples per axis", "relative L²", "× training grid", "quadrature-weighted", "instances"]
         best = _best(records)
-        table(f"{checkpoint}, {split} set", head, [_row(r, best) for r in records])
+        mark = " (*: the smallest error at a grid)" if best else ""
+        table(f"{checkpoint}, {split} set{mark}", head, [_row(r, best) for r in records])
     if out is not None and ending == ".json":
         write_atomic(out, json.dumps(_every_sample(errors, options)) + "\n", "the evaluation")
     elif out is not None and fields is not None:

@@ -14,6 +14,8 @@ import quadnorm as qn
 from quadnorm.norms import make_norm
 from quadnorm.operators import FNO, GalerkinTransformer, Transolver
 from quadnorm.parallel import shard, single
+from quadnorm.parallel.measure import masses
+from quadnorm.parallel.split import Part
 from tests.parallel.compare import close, compare, cut, world_group
 from tests.parallel.ranks import run
 
@@ -241,3 +243,14 @@ def test_messages() -> None:
         shard(qn.QuadNorm(4), "space")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="axis=\\(2,\\) is split, but the field has 1 spatial axes"):
         shard(qn.QuadNorm(4), group, axis=2, size=8)(torch.randn(1, 4, 8))
+
+
+def test_masses_found_in_inference_mode_serve_training():
+    measure, part = qn.Grid("trapezoid"), Part((9,), (((0, 5),), ((5, 9),)), 0)
+    with torch.inference_mode():
+        masses(measure, part)
+    found = masses(measure, part)
+    torch.testing.assert_close(found, torch.tensor([4.5, 3.5], dtype=torch.float64) / 8)
+    x = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    (x * found).sum().backward()
+    assert torch.equal(x.grad, found)

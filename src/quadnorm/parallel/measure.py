@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import torch
 from torch import Tensor
 
@@ -41,9 +39,14 @@ def outer(factors: list[Tensor]) -> Tensor:
     return w
 
 
-@lru_cache(maxsize=256)
 def masses(measure: Measure, part: Part) -> Tensor:
     """The measure of every rank's part, (P,) float64; known to all without a word."""
+    if torch.compiler.is_compiling():
+        return _masses(measure, part)
+    return CACHE.get(("masses of parts", measure, part), lambda: _masses(measure, part))
+
+
+def _masses(measure: Measure, part: Part) -> Tensor:
     if isinstance(measure, Separable):
         return factor_masses(list(measure.factors(part.shape)), part)
     share, rest = measure.counting_part()

@@ -158,12 +158,40 @@ def circular(channels, stride=1):
     return nn.Conv2d(*channels, 3, stride=stride, padding=1, padding_mode="circular")
 
 
-def test_one_run_per_shift_where_rolls_commute_and_two_where_not():
+def test_one_run_per_shift_where_rolls_commute_and_up_to_three_where_not():
     plain = nn.Sequential(circular((1, 4)), nn.Tanh(), circular((4, 1)))
     assert shifted_runs(plain, (8, 8), "periodic").runs((32, 32)) == 16
     strided = nn.Sequential(circular((1, 4), 2), nn.Tanh(), nn.Upsample(scale_factor=2), circular((4, 1)))
-    assert shifted_runs(strided, (8, 8), "periodic").runs((32, 32)) == 49
+    assert shifted_runs(strided, (8, 8), "periodic").runs((32, 32)) == 37  # of 49 with both signs on each axis
     assert shifted_runs(plain, (8, 9), ("periodic", "endpoint")).runs((32, 33)) == 4 * 7
+
+
+def test_two_axes_blend_on_simplices():
+    """At (θ, φ) with θ ≥ φ: (1 − θ) of the run shifted by both, θ − φ shifted back on the first axis, φ on both."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 3, 3, padding=1), nn.Tanh(), nn.Conv2d(3, 1, 3, padding=1)).double()
+    r, m, x = 4, 5, torch.randn(1, 1, 17, 17, dtype=torch.float64)
+    index = torch.arange(-r, 17 + r)
+    for k in (2, 3):  # odd reflection about the outermost samples
+        edge, mirror = index.clamp(0, 16), 16 - (16 - index.abs()).abs()
+        x = torch.where(
+            (index == edge).view([-1] + [1] * (3 - k)),
+            x.index_select(k, edge),
+            2 * x.index_select(k, edge) - x.index_select(k, mirror),
+        )
+
+    def run(s, t):
+        return model(x[..., r + s : r + s + r * m : r, r + t : r + t + r * m : r][..., :m, :m])
+
+    with torch.no_grad():
+        y = ShiftedRuns(model, (m, m), ("endpoint",) * 2)(x[..., r:-r, r:-r])
+        for a, b in product(range(1, r), repeat=2):
+            back = (run(a - r, b), (0, 1), (0, 0)) if a >= b else (run(a, b - r), (0, 0), (0, 1))
+            high, low = max(a, b) / r, min(a, b) / r
+            expected = (1 - high) * run(a, b)[..., :-1, :-1]
+            expected = expected + (high - low) * (back[0][..., 1:, :-1] if a >= b else back[0][..., :-1, 1:])
+            expected = expected + low * run(a - r, b - r)[..., 1:, 1:]
+            torch.testing.assert_close(y[..., a::r, b::r], expected, rtol=1e-12, atol=1e-12)
 
 
 def test_floor_and_blend_agree_where_rolls_commute():
@@ -362,8 +390,11 @@ def test_a_model_that_takes_one_sample_at_a_time():
             return self.conv(x)
 
     shifted = shifted_runs(Single(), (9,), "endpoint")
-    assert shifted.samples == 1
-    assert shifted(torch.randn(1, 1, 17)).shape == (1, 1, 17)
+    extended = qn.extend(nn.Sequential(Single(), nn.MaxPool1d(3, 1, 1)), 9, "endpoint")
+    assert extended.stencils == "shifted"
+    for model in (shifted, extended):
+        assert model.samples == 1
+        assert model(torch.randn(1, 1, 17)).shape == (1, 1, 17)
 
 
 def test_bad_arguments():

@@ -16,7 +16,7 @@ from quadnorm.adapt.adapted import Adapted
 from quadnorm.adapt.planning.follow import run_under
 from quadnorm.adapt.planning.plan import make_plan
 from quadnorm.adapt.planning.steer import Kept, Record, Replay
-from quadnorm.adapt.shifted import ShiftedRuns
+from quadnorm.adapt.shifted import SAMPLES, ShiftedRuns
 from quadnorm.adapt.shifts import whole_multiple
 from quadnorm.adapt.watching.calls import CallPlan
 from quadnorm.adapt.watching.layouts import grid_of_inputs, regridded
@@ -44,6 +44,7 @@ class Extended(Adapted):
         self.carried: frozenset[int] = frozenset()  # calls whose replay differs from the native run
         self.stencils = "carried"  # or "dilated", "shifted": what becomes of calls that relate neighbours
         self.floor: tuple[bool, ...] = ()  # see ShiftedRuns
+        self.samples = SAMPLES
         self.moves_fields = False  # whether shifted runs shift the fields that the model makes itself
 
     def options(self) -> dict[str, Any]:
@@ -91,7 +92,7 @@ class Extended(Adapted):
 
     def shifted_runs(self, model: nn.Module, plan: CallPlan | None = None) -> ShiftedRuns:
         """The model by runs on shifted training grids."""
-        given = self.resolution, self.placements, self.layout, self.restrict, self.floor
+        given = self.resolution, self.placements, self.layout, self.restrict, self.floor, self.samples
         return ShiftedRuns(model, *given, plan=plan)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]

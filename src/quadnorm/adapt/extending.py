@@ -22,7 +22,7 @@ from quadnorm.adapt.planning.follow import run_under
 from quadnorm.adapt.planning.listing import listing_of, report_of
 from quadnorm.adapt.planning.steer import FirstDifference, NativeResults, Record
 from quadnorm.adapt.report import AnchorReport, Reason, grid_text, size_text
-from quadnorm.adapt.shifting import commutes_with_rolls, gap_of_shifted, has_stencils, own_fields
+from quadnorm.adapt.shifting import has_stencils, own_fields, settle
 from quadnorm.adapt.watching.calls import CallPlan
 from quadnorm.adapt.watching.forms import refuse_state
 from quadnorm.adapt.watching.nodes import at_training_nodes, relative_gap
@@ -239,18 +239,13 @@ def _by_shifted_runs(
     extended: Extended, probe: Probe, report: AnchorReport, error: CannotFollowError
 ) -> tuple[AnchorReport, float]:
     """Let the model run on shifted training grids; ``error`` says why it could not be followed otherwise."""
-    model = extended.model
     try:
-        with evaluating(model):
-            extended.stencils, extended.moves_fields = "shifted", bool(own_fields(model, probe))
-            extended.floor = tuple(commutes_with_rolls(model, probe, k) for k in range(len(probe.resolution)))
-            fault, gap = gap_of_shifted(extended, probe)
+        with evaluating(extended.model):
+            extended.stencils, extended.moves_fields = "shifted", bool(own_fields(extended.model, probe))
+            gap = settle(extended, probe)
     except Exception as failed:
         extended.stencils = "carried"
         raise error from failed
-    if fault:
-        extended.stencils = "carried"
-        raise error
     why = Reason.SHIFTED_RUNS.value
     shifted = [replace(e, action="shifted", why=f"{e.why.partition(':')[0]}: {why}") for e in report]
     return AnchorReport("", shifted), gap

@@ -7,7 +7,7 @@ was trained, and the outputs are interlaced. It is right for every operation tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -20,7 +20,7 @@ from quadnorm._tensors import is_recording
 from quadnorm.adapt.adapted import Adapted
 from quadnorm.adapt.planning.follow import Steered, run_under
 from quadnorm.adapt.report import size_text
-from quadnorm.adapt.shifts import Shift, axis_shifts, shift_matrix
+from quadnorm.adapt.shifts import GridShifts, shift_matrix
 from quadnorm.adapt.watching.calls import Call, CallPlan
 from quadnorm.adapt.watching.forms import Forms
 from quadnorm.adapt.watching.layouts import Dims, map_fields
@@ -78,53 +78,26 @@ class ShiftedRuns(Adapted):
         return self.steered(self.model, None, args, kwargs, shape)
 
     def steered(self, model: nn.Module, plan: None, args: Any, kwargs: Any, shape: Shape) -> Any:
-        axes = [
-            axis_shifts(*axis, self.restrict)
-            for axis in zip(self.placements, self.resolution, shape, self.floor, strict=True)
-        ]
-        sizes = tuple(size for size, _ in axes)
-        total = _Interlaced(self.resolution, sizes, self.layout)
-        for batch in self._batches((args, kwargs), shape, [shifts for _, shifts in axes]):
-            total.add(self._run(model, batch), [shifts for shifts, _ in batch])
+        shifts = GridShifts(self.placements, self.resolution, shape, self.floor, self.restrict)
+        total = _Interlaced(shifts, self.layout)
+        count = -(-len(shifts.runs) // self._at_once((args, kwargs), shape))  # of batches, all about as large
+        for part in range(count):
+            runs = range(part * len(shifts.runs) // count, (part + 1) * len(shifts.runs) // count)
+            for y in self._run(model, shifts, runs, (args, kwargs), shape):
+                total.add(y)
         return total.result(shape, self.placements)
 
     def runs(self, shape: Shape) -> int:
         """How many training grids are run for one input on the grid ``shape``."""
-        axes = zip(self.placements, self.resolution, shape, self.floor, strict=True)
-        return prod(len(axis_shifts(*axis, self.restrict)[1]) for axis in axes)
-
-    def _batches(
-        self, value: Any, shape: Shape, axes: list[tuple[Shift, ...]]
-    ) -> Iterator[list[tuple[tuple[Shift, ...], Any]]]:
-        """The arguments on the shifted grids, as many together as may run in one batch."""
-        at_once = self._at_once(value, shape)
-        batch = []
-        for shifted in self._shifted(value, shape, axes):
-            batch.append(shifted)
-            if len(batch) == at_once:
-                yield batch
-                batch = []
-        if batch:
-            yield batch
-
-    def _shifted(
-        self, value: Any, shape: Shape, axes: list[tuple[Shift, ...]], done: tuple[Shift, ...] = ()
-    ) -> Iterator[tuple[tuple[Shift, ...], Any]]:
-        """Every combination of shifts, and the arguments there; fields are taken axis by axis."""
-        k = len(done)
-        if k == len(axes):
-            yield done, value
-            return
-        smaller = (*shape[:k], self.resolution[k], *shape[k + 1 :])
-        for shift in axes[k]:
-            moved = map_fields(value, shape, self.layout, lambda x, dims, s=shift: s.taken(x, dims[k]))
-            yield from self._shifted(moved, smaller, axes, (*done, shift))
+        return len(GridShifts(self.placements, self.resolution, shape, self.floor, self.restrict).runs)
 
     def _at_once(self, value: Any, shape: Shape) -> int:
-        """How many shifts run in one batch; one where fields do not share an axis for it."""
+        """How many shifts run in one batch: no more than the new grid has room for; one where fields do not share an
+        axis for it."""
         size = None if self.fields is not None else self._batch_size(value, shape)
         size = size and (RECORDED if is_recording() else size)  # a graph is for all batches
-        return max(1, self.samples // (size * prod(self.resolution))) if size else 1
+        native = prod(self.resolution)
+        return max(1, min(self.samples // (size * native), -(-prod(shape) // native))) if size else 1
 
     def _batch_size(self, value: Any, shape: Shape) -> int | None:
         """The length of the first axis that all fields have before those of the grid, if they do."""
@@ -137,25 +110,21 @@ class ShiftedRuns(Adapted):
         map_fields(value, shape, self.layout, look)
         return sizes[0] or None if all(n == sizes[0] for n in sizes) else None
 
-    def _run(self, model: nn.Module, batch: list[tuple[tuple[Shift, ...], Any]]) -> list[Any]:
-        """The model on several shifted grids, as one batch."""
-        values = [value for _, value in batch]
-        if len(values) == 1:
-            args, kwargs = values[0]
+    def _run(self, model: nn.Module, shifts: GridShifts, runs: range, value: Any, shape: Shape) -> list[Any]:
+        """The outputs on several shifted grids, which the model is given as one batch."""
+        args, kwargs = map_fields(value, shape, self.layout, lambda x, dims: shifts.inputs(x, dims, runs))
+        if len(runs) == 1:
             if self.fields is None:
                 return [model(*args, **kwargs)]
-            return [run_under(model, ShiftedFields(self.fields, [s.value for s in batch[0][0]]), args, kwargs)]
-        lists = [tensors(v) for v in values]
-        size = self._batch_size(values[0], self.resolution) or 1
-        order = iter(zip(*lists, strict=True))
-
-        def together(t: Tensor) -> Tensor:
-            copies = next(order)
-            return torch.cat(copies) if t.ndim and t.shape[0] == size else t
-
-        args, kwargs = mapped(together, values[0])
+            return [run_under(model, ShiftedFields(self.fields, shifts.shifts[runs[0]]), args, kwargs)]
+        given = tensors(value)
+        size = self._batch_size(value, shape) or 1
+        args, kwargs = mapped(
+            lambda t: torch.cat([t] * len(runs)) if any(t is x for x in given) and t.ndim and t.shape[0] == size else t,
+            (args, kwargs),
+        )
         y = model(*args, **kwargs)
-        return [mapped(partial(_part, k, len(values), size), y) for k in range(len(values))]
+        return [mapped(partial(_part, k, len(runs), size), y) for k in range(len(runs))]
 
     def extra_repr(self) -> str:
         """The grid and the ways."""
@@ -170,27 +139,26 @@ def _part(k: int, count: int, size: int, t: Tensor) -> Tensor:
 
 
 class _Interlaced:
-    """Outputs on the grid ``shape``, summed up from those of shifted runs."""
+    """Outputs of shifted runs, put together."""
 
-    def __init__(self, native: Shape, shape: Shape, layout: str) -> None:
-        self.native, self.shape, self.layout = native, shape, layout
+    def __init__(self, shifts: GridShifts, layout: str) -> None:
+        self.shifts, self.native, self.layout = shifts, shifts.native, layout
         self.first: Any = None  # of the least shifted run; what is no field stays its
-        self.fields: list[Tensor] = []
+        self.parts: list[list[Tensor]] = []  # of each field, the outputs of all runs
 
-    def add(self, outputs: list[Any], shifts: list[tuple[Shift, ...]]) -> None:
-        for y, shift in zip(outputs, shifts, strict=True):
-            parts = self._fields(y)
-            if self.first is None:
-                if not parts:
-                    shapes = ", ".join(str(tuple(t.shape)) for t in tensors(y)) or type(y).__name__
-                    raise CannotFollowError(
-                        f"shifted runs interlace outputs on the training grid {size_text(self.native)}, and the model "
-                        f"returned {shapes}; quadnorm.at_native serves outputs on other grids"
-                    )
-                self.first = y
-                self.fields = [p.new_zeros(*p.shape[: -len(self.shape)], *self.shape) for p in parts]
-            for total, p in zip(self.fields, parts, strict=True):
-                self._add(total, p, shift)
+    def add(self, y: Any) -> None:
+        """The output of the next run."""
+        fields = self._fields(y)
+        if self.first is None:
+            if not fields:
+                shapes = ", ".join(str(tuple(t.shape)) for t in tensors(y)) or type(y).__name__
+                raise CannotFollowError(
+                    f"shifted runs interlace outputs on the training grid {size_text(self.native)}, and the model "
+                    f"returned {shapes}; quadnorm.at_native serves outputs on other grids"
+                )
+            self.first, self.parts = y, [[] for _ in fields]
+        for parts, t in zip(self.parts, fields, strict=True):
+            parts.append(t)
 
     def _fields(self, y: Any) -> list[Tensor]:
         """Every field of an output, its axes on the grid last."""
@@ -204,26 +172,13 @@ class _Interlaced:
         map_fields(y, self.native, self.layout, collect, outputs=True)
         return fields
 
-    @staticmethod
-    def _add(total: Tensor, part: Tensor, shifts: tuple[Shift, ...]) -> None:
-        d = len(shifts)
-        places = []
-        for k, s in enumerate(shifts):
-            along = [-1 if i == k else 1 for i in range(d)]
-            part = part.index_select(k - d, s.node.to(part.device))
-            if not s.takes_all():
-                part = part * s.share.to(part.device, part.dtype).view(along)
-            places.append(s.target.to(part.device).view(along))
-        at: Any = (..., *places)
-        total[at] = total[at] + part
-
     def result(self, shape: Shape, placements: tuple[str, ...]) -> Any:
-        """The output on the grid ``shape``; carried there if it was summed up on another one."""
-        order, last = iter(self.fields), tuple(range(-len(shape), 0))
+        """The output on the grid ``shape``; carried there if the runs give another one."""
+        order, last = iter(self.parts), tuple(range(-len(shape), 0))
 
         def put(x: Tensor, dims: Dims) -> Tensor:
-            y = next(order)
-            y = y if self.shape == shape else carry(y, shape, placements)
+            y = self.shifts.blended(next(order))
+            y = y if self.shifts.shape == shape else carry(y, shape, placements)
             return y.movedim(last, dims)
 
         return map_fields(self.first, self.native, self.layout, put, outputs=True)

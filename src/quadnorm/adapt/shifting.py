@@ -48,15 +48,17 @@ def shifted_runs(
 ) -> ShiftedRuns:
     r"""A trained model on any grid, by runs on its training grid shifted by parts of a spacing.
 
-    With h₀ the training spacing and :math:`G_s` the model on the training grid shifted by s, at a node that lies θ of
-    the way from the training node i to the next one, on every axis
+    With :math:`G_s` the model on the training grid shifted by s of its spacing, at a node that lies θ of the way from
+    the training node i to the next one,
 
     .. math:: y(i + θ) = (1 - θ)\, G_θ(x)_i + θ\, G_{θ-1}(x)_{i+1}
 
     Both terms are the model's own output at this node; the blend makes y continuous across the training nodes, at which
-    y is the native run's output. On periodic axes where the model commutes with rolls by one sample the two are equal,
-    and one is run. The one node outside of the domain that a shifted grid may have continues the input by odd
-    reflection. Ratios of grids need not be whole: inputs between samples are interpolated.
+    y is the native run's output. On d axes d + 1 runs are blended: axes go from θ to θ − 1 one after the other, the one
+    with the largest θ first, and the shares are the differences of these θ. On periodic axes where the model commutes
+    with rolls by one sample θ and θ − 1 are equal, and one is run. The one node outside of the domain that a shifted
+    grid may have continues the input by odd reflection. Ratios of grids need not be whole: inputs between samples are
+    interpolated.
 
     Args:
         model: takes fields on its training grid only; not copied.
@@ -80,13 +82,8 @@ def shifted_runs(
         own = own_fields(model, probe)
         if own:
             raise CannotFollowError(own)
-        floor = tuple(commutes_with_rolls(model, probe, k) for k in range(len(sizes)))
-        shifted = ShiftedRuns(model, sizes, names, probe.layout, restrict, floor, samples)
-        if gap_of_shifted(shifted, probe)[0]:
-            shifted.samples = 1  # the model may not take shifted grids as one batch
-            fault, _ = gap_of_shifted(shifted, probe)
-            if fault:
-                raise CannotFollowError(f"{fault}; quadnorm.at_native serves any model")
+        shifted = ShiftedRuns(model, sizes, names, probe.layout, restrict, samples=samples)
+        settle(shifted, probe)
     return shifted
 
 
@@ -113,28 +110,39 @@ def _tolerance(y: Any) -> float:
     return TOLERANCE.get(next((t.dtype for t in tensors(y) if t.is_floating_point()), torch.float32), 3e-2)
 
 
-def gap_of_shifted(shifted: nn.Module, probe: Probe) -> tuple[str, float]:
-    """How shifted runs differ from the run at the training grid at its nodes, on a grid that contains them.
+def settle(shifted: Any, probe: Probe) -> float:
+    """Find out how a model that runs on shifted grids (``shifted.model``) takes them, and how far it is then from the
+    native run at its nodes, on a grid that contains them; raise if it is.
 
-    In words (empty if they agree) and as a number.
+    Sets ``floor``, the axes on which one run per shift is enough, and ``samples`` to 1 if it takes no larger batches.
     """
-    shape = probe.finer
-    args, kwargs = probe.at(shape)
-    native = trial_output(shifted.model, probe.arguments)  # type: ignore[arg-type]
-    try:
-        fine = trial_output(shifted, (args, {**kwargs, **probe.grid_option(shape)}))
-    except CannotFollowError:
-        raise
-    except Exception as error:  # whatever the model makes of a larger batch
-        return f"the model does not run on shifted training grids ({first_line(error)})", float("inf")
-    last = tuple(range(-len(shape), 0))
+    model, native = shifted.model, trial_output(shifted.model, probe.arguments)
+    shifted.floor = tuple(commutes_with_rolls(model, probe, k) for k in range(len(probe.resolution)))
+    args, kwargs = probe.at(probe.finer)
+    fault = ""
+    for samples in (shifted.samples, 1):
+        shifted.samples = samples
+        try:
+            fine = trial_output(shifted, (args, {**kwargs, **probe.grid_option(probe.finer)}))
+        except CannotFollowError:
+            raise
+        except Exception as error:  # whatever the model makes of a larger batch
+            fault = f"the model does not run on shifted training grids ({first_line(error)})"
+            continue
+        gap = relative_gap(_at_native_nodes(fine, probe), native)
+        if gap <= _tolerance(native):
+            return gap
+        fault = f"shifted runs differ from the run at the training grid at its nodes, on {probe.source}"
+    raise CannotFollowError(f"{fault}; quadnorm.at_native serves any model")
+
+
+def _at_native_nodes(fine: Any, probe: Probe) -> Any:
+    last = tuple(range(-len(probe.resolution), 0))
 
     def at_nodes(x: Tensor, dims: Dims) -> Tensor:
         return carry(x.movedim(dims, last), probe.resolution, probe.placements).movedim(last, dims)
 
-    gap = relative_gap(map_fields(fine, shape, probe.layout, at_nodes, outputs=True), native)
-    fits = gap <= _tolerance(native)
-    return "" if fits else f"shifted runs differ from the run at the training grid at its nodes, on {probe.source}", gap
+    return map_fields(fine, probe.finer, probe.layout, at_nodes, outputs=True)
 
 
 class _OwnFields(Live):

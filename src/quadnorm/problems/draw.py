@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +18,15 @@ from quadnorm.problems.base import Problem, Resolution
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_MOST_PANELS = 6  # of a row
+
 
 def figure(p: Problem, indices: Iterable[int] | int = 4, resolution: Resolution = 129, seed: int = 0) -> Figure:
-    """A matplotlib figure of samples: in one dimension lines, in two every node of a grid is a pixel, centred on it."""
+    """A matplotlib figure of samples: in one dimension lines, in two every node of a grid is a pixel, centred on it.
+
+    Axes are those of the nodes' coordinates, longitude to the right and latitude upwards. An output that is the same as
+    an input is drawn once, and of many channels the first.
+    """
     try:
         from matplotlib.figure import Figure  # not pyplot: no window system, no global state
     except ImportError as error:
@@ -31,30 +36,43 @@ def figure(p: Problem, indices: Iterable[int] | int = 4, resolution: Resolution 
     if p.dim > (3 if on_mesh else 2):
         raise ValueError(f"only problems in one or two dimensions can be drawn; {p.name} has dimension {p.dim}")
     x, y = p.sample(wanted, resolution, seed)
-    skipped = ("x", "y", "z") if on_mesh else ()  # the coordinates are channels, but not fields to draw
-    names = [name for name in (*p.inputs, *p.outputs) if name not in skipped]
-    sheet = Figure(figsize=(3.2 * len(names), 2.8 * len(wanted) + 0.4), layout="constrained")
-    axes = sheet.subplots(len(wanted), len(names), squeeze=False)
+    skipped = ("x", "y", "z")[: p.dim] if on_mesh else ()  # the coordinates are channels, but not fields to draw
+    panels = [(name, x[:, k]) for k, name in enumerate(p.inputs) if k not in range(1, 1 + len(skipped))]
+    known = dict(panels)
+    for k, name in enumerate(p.outputs):
+        same = known.get(name)
+        if same is None or same.shape != y[:, k].shape or not y[:, k].allclose(same, 0, 0, equal_nan=True):
+            panels.append((name, y[:, k]))
+    count, panels = len(panels), panels[:_MOST_PANELS]
+    sheet = Figure(figsize=(max(3.2 * len(panels), 6.4), 2.8 * len(wanted) + 0.4), layout="constrained")
+    axes = sheet.subplots(len(wanted), len(panels), squeeze=False)
+    lines = [] if on_mesh else _lines(p, resolution)
     for row, index in enumerate(wanted):
-        fields = dict(zip((*p.inputs, *p.outputs), (*x[row], *y[row]), strict=True))
-        for axis, name in zip(axes[row], names, strict=True):
+        for axis, (name, fields) in zip(axes[row], panels, strict=True):
             axis.set_title(drawable(name) + (f", sample {index}" if axis is axes[row][0] else ""), fontsize=10)
-            if on_mesh and p.dim == 3:
-                sheet.colorbar(_on_sphere(axis, fields, name), ax=axis, shrink=0.85)
-                continue
-            axis.set_xticks([0, 1])
             if p.dim == 1:
-                nodes = fields["x"].numpy() if on_mesh else p.nodes(resolution)[0]
-                axis.plot(nodes, fields[name].numpy(), marker="." if on_mesh else "")
+                nodes = x[row, 1].numpy() if on_mesh else lines[0][1]
+                axis.plot(nodes, fields[row].numpy(), marker="." if on_mesh else "")
+                axis.set_xlabel("" if on_mesh or lines[0][0] == "x" else drawable(lines[0][0]), fontsize=8)
                 continue
-            axis.set_yticks([0, 1])
-            image = _on_mesh(axis, fields, name) if on_mesh else _on_grid(axis, fields[name], p.nodes(resolution))
+            if lines:
+                image = _on_grid(axis, fields[row], lines)
+            else:
+                drawn = _on_sphere if p.dim == 3 else _on_mesh
+                image = drawn(axis, x[row, : 1 + p.dim], fields[row], name == "volume")
             sheet.colorbar(image, ax=axis, shrink=0.85)
     shape = "×".join(str(n) for n in p.shape(resolution))
     nodes = p.placement if isinstance(p.placement, str) else ", ".join(p.placement)
-    what = drawable(f"{', '.join(p.inputs)} → {', '.join(p.outputs)}")
+    names = [name for name in p.inputs if name not in skipped] if on_mesh else p.inputs
+    what = drawable(f"{', '.join(names)} → {', '.join(p.outputs)}") if count <= _MOST_PANELS else f"{count} fields"
     sheet.suptitle(f"{p.name}: {what}   ({shape}, {nodes}, seed {seed})")
     return sheet
+
+
+def _lines(p: Problem, resolution: Resolution) -> list[tuple[str, Any]]:
+    """The name and the nodes of each axis."""
+    dims, _, where = p.coordinates(resolution)
+    return [(d, np.asarray(where[d][1])) for d in dims]
 
 
 def draw(
@@ -85,36 +103,52 @@ def _colours(field: Tensor) -> dict[str, Any]:
     return {"cmap": "viridis", "vmin": low, "vmax": high}
 
 
-def _on_grid(axis: Any, field: Tensor, axes: Sequence[npt.NDArray[np.float64]]) -> Any:
-    extent = tuple(e for nodes in axes for e in _edges(nodes[0], nodes[-1], len(nodes)))
-    # arrays are (x, y), pictures (row = y, column = x)
-    return axis.imshow(field.T.numpy(), origin="lower", extent=extent, interpolation="nearest", **_colours(field))
+def _on_grid(axis: Any, field: Tensor, lines: Sequence[tuple[str, npt.NDArray[np.float64]]]) -> Any:
+    values = field.numpy()  # (first axis, second axis); pictures are (row = up, column = right)
+    if "longitude" in lines[1][0] or "latitude" in lines[0][0]:
+        lines = lines[::-1]
+    else:
+        values = values.T
+    extent: list[float] = []
+    for side, (name, nodes) in enumerate(lines):
+        if len(nodes) > 1 and nodes[0] > nodes[-1]:
+            values, nodes = np.flip(values, 1 - side), nodes[::-1]
+        extent += _edges(nodes[0], nodes[-1], len(nodes))
+        if nodes[0] >= 0 and nodes[-1] <= 1:
+            (axis.set_yticks if side else axis.set_xticks)([0, 1])
+        if name not in ("x", "y"):
+            (axis.set_ylabel if side else axis.set_xlabel)(drawable(name), fontsize=8)
+    (left, right, low, high), names = extent, {name for name, _ in lines}
+    aspect = "equal" if names == {"x", "y"} and 0.4 <= (right - left) / (high - low) <= 3 else "auto"
+    shown = {"origin": "lower", "interpolation": "nearest", "aspect": aspect}
+    return axis.imshow(values, extent=(left, right, low, high), **shown, **_colours(field))
 
 
-def _on_mesh(axis: Any, fields: Mapping[str, Tensor], name: str) -> Any:
-    """Draw a field with colours interpolated between the vertices; for the volume, draw the mesh too."""
+def _on_mesh(axis: Any, points: Tensor, field: Tensor, lines: bool) -> Any:
+    """Draw a field with colours interpolated between the vertices; for the volume, draw the mesh's ``lines`` too."""
     from matplotlib.tri import Triangulation
 
-    mesh = Triangulation(fields["x"].numpy(), fields["y"].numpy())
-    image = axis.tripcolor(mesh, fields[name].numpy(), shading="gouraud", **_colours(fields[name]))
-    if name == "volume" and len(mesh.x) <= 64**2:  # the lines of a finer mesh would hide the colours
+    mesh = Triangulation(points[1].numpy(), points[2].numpy())
+    image = axis.tripcolor(mesh, field.numpy(), shading="gouraud", **_colours(field))
+    if lines and len(mesh.x) <= 64**2:  # the lines of a finer mesh would hide the colours
         axis.triplot(mesh, color="white", lw=0.3)
     axis.set_aspect("equal")
+    axis.set_xticks([0, 1])
+    axis.set_yticks([0, 1])
     return image
 
 
-def _on_sphere(axis: Any, fields: Mapping[str, Tensor], name: str) -> Any:
+def _on_sphere(axis: Any, points: Tensor, field: Tensor, _: bool) -> Any:
     """Points by longitude and latitude; those that a mask leaves out are not drawn."""
-    there = (fields["volume"] > 0).numpy()
-    x, y, z = (fields[a].double().numpy()[there] for a in "xyz")
+    there = points[0] > 0
+    x, y, z = points[1:, there].double().numpy()
     lon, lat = np.degrees(np.arctan2(y, x)), np.degrees(np.arcsin(np.clip(z, -1, 1)))
-    size = min(40.0, 2e4 / max(len(lon), 1))
-    values = fields[name][fields["volume"] > 0]
+    size = min(250.0, 2e4 / max(len(lon), 1))
     axis.set_xlabel("longitude", fontsize=8)
     axis.set_ylabel("latitude", fontsize=8)
-    return axis.scatter(lon, lat, c=values.numpy(), s=size, marker="s", linewidths=0, **_colours(values))
+    return axis.scatter(lon, lat, c=field[there].numpy(), s=size, marker="s", linewidths=0, **_colours(field[there]))
 
 
 def _edges(first: float, last: float, n: int) -> tuple[float, float]:
-    half = (last - first) / (n - 1) / 2 if n > 1 else math.nan
-    return first - half, last + half
+    half = (last - first) / (n - 1) / 2 if n > 1 else 0.5
+    return float(first) - half, float(last) + half

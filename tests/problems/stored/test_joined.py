@@ -29,6 +29,15 @@ def test_parts_are_one_set_in_the_order_of_their_names(tmp_path):
     p.check_tests()
 
 
+def test_show_takes_a_pattern(tmp_path, capsys):
+    from quadnorm.cli.app import run
+
+    pattern = written(tmp_path)
+    assert run(["data", "show", pattern, "-p", "placement=cell", "-n", "1", "-o", str(tmp_path / "a.png")]) == 0
+    assert "9 samples at 8×8" in capsys.readouterr().out
+    assert (tmp_path / "a.png").stat().st_size > 5000
+
+
 def test_nan_is_found_in_the_part_that_has_it(tmp_path):
     path = written(tmp_path)
     bad = A[6:].copy()

@@ -176,6 +176,24 @@ def test_show_says_it_in_ten_lines_and_draws_it(tmp_path, capsys, kind):
     assert SURE[kind] in card
 
 
+def test_what_is_assumed_or_missing_is_drawn_all_the_same(tmp_path, capsys):
+    """Curvilinear without corners: cells end halfway; NaN on land stays white; a line is a curve."""
+    from quadnorm.cli.app import run
+
+    bent = KINDS["curvilinear"]().drop_vars(["vertices_lat", "vertices_lon"])
+    for name in ("lat", "lon"):
+        bent[name].attrs.pop("bounds")
+    land = KINDS["gaussian"]()
+    land["a"][:, 2, 5:9] = np.nan
+    uneven = xr.Dataset({n: (("sample", "x"), RNG.normal(size=(COUNT, 4))) for n in "au"}, {"x": [0, 0.1, 0.4, 1]})
+    for k, dataset in enumerate((bent, land, uneven)):
+        path, picture = tmp_path / f"{k}.nc", tmp_path / f"{k}.png"
+        dataset.to_netcdf(path, engine="h5netcdf")
+        assert run(["data", "show", str(path), "-n", "1", "-o", str(picture)]) == 0, capsys.readouterr().err
+        assert picture.stat().st_size > 5000
+    assert "assumed: cells end halfway between nodes" in capsys.readouterr().out
+
+
 def test_show_lists_the_fields_of_every_grid(tmp_path):
     from quadnorm.problems.stored.describe import describe
 

@@ -66,7 +66,11 @@ def make(
 @app.command()
 def show(
     name: Annotated[
-        str, typer.Argument(help="A problem's name, or a file of yours: .npz, .npy, .pt, .mat, HDF5, netCDF, zarr.")
+        str,
+        typer.Argument(
+            help="A problem's name, or a file of yours: .npz, .npy, .pt, .mat, HDF5, netCDF, zarr;"
+            " several as 'era5_*.nc'."
+        ),
     ],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="File of the picture; default: samples.png.")] = None,
     samples: Annotated[int, typer.Option("--samples", "-n", help="How many samples.", min=1, max=32)] = 4,
@@ -91,7 +95,7 @@ def show(
         return
     from quadnorm.problems.stored.describe import describe
 
-    card = describe(name, **_reader_options(name, given))
+    card = describe(name, **_reader_options(given))
     say(dumps(card.to_json()) if as_json else card)
     if out is not None:
         p = _drawable(name, given, card)
@@ -100,9 +104,15 @@ def show(
 
 
 def _drawable(name: str, given: dict[str, Any], card: Any) -> Any:
-    """The problem of a file; of one that does not say what is input and output, its first field at its first time."""
+    """The problem of a file; of one that does not say what is input and output, its first field at its first time.
+
+    Missing values stay white, and what the card takes for granted of the nodes, the picture takes too.
+    """
     from quadnorm.problems import problem
 
+    given = ({} if {"skip_nan", "mask"} & set(given) else {"allow_nan": True}) | given
+    given = ({"placement": card.assumed} if card.assumed else {}) | given
+    given = ({"axes": len(card.resolution)} if len(card.resolution) != 2 else {}) | given
     try:
         return problem("files", train=name, **given)
     except ValueError as error:
@@ -111,17 +121,15 @@ def _drawable(name: str, given: dict[str, Any], card: Any) -> Any:
             raise
     field, axes = card.fields[0][0], card.fields[0][1].split(", ")
     step = {"input_time": 0, "output_time": 0} if "time" in axes and "sample" not in axes else {}
-    dim = {"axes": len(card.resolution)} if "axes" not in given and len(card.resolution) != 2 else {}
-    return problem("files", train=name, **{"input": field, "output": field, "allow_nan": True, **step, **dim, **given})
+    return problem("files", train=name, **{"input": field, "output": field, **step, **given})
 
 
-def _reader_options(path: str, given: dict[str, Any]) -> dict[str, Any]:
+def _reader_options(given: dict[str, Any]) -> dict[str, Any]:
     """The parameters of the problem ``files`` that concern one file, as arguments of its reader."""
     from dataclasses import fields
 
     from quadnorm._suggest import unknown
     from quadnorm.problems import problem_class
-    from quadnorm.problems.files import ReadOptions, options_for, takes
 
     known = [f.name for f in fields(problem_class("files")) if f.init and f.name not in ("train", "val", "test")]
     for name in given:
@@ -130,10 +138,9 @@ def _reader_options(path: str, given: dict[str, Any]) -> dict[str, Any]:
         if name in ("allow_nan", "skip_nan") and not isinstance(given[name], bool):
             raise ValueError(f"files: {name} must be true or false, got {given[name]!r}")
     own = ("placement", "domain", "axes", "channels", "ignore_coordinates")
-    reading = ReadOptions.of(**{name: given[name] for name in own if name in given})
     named = [given[name] for name in ("input", "output") if given.get(name) is not None]
-    chosen = {"fields": list(dict.fromkeys(named))} if named and takes(path, "fields") else {}
-    return options_for(path, reading) | chosen
+    chosen = {"fields": list(dict.fromkeys(named))} if named else {}
+    return {name: given[name] for name in own if name in given} | chosen
 
 
 def _is_file(name: str) -> bool:

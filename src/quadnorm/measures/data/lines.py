@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from quadnorm.measures.axes import GivenAxis, checked_nodes, faces_between
@@ -13,12 +15,14 @@ from quadnorm.measures.data.placements import (
     likely,
     on_earth,
     readings,
+    rounding,
     spacing,
     spans,
     unwrapped,
     whole_circle,
 )
 from quadnorm.measures.gauss import gauss_legendre
+from quadnorm.measures.placement import PLACEMENTS as UNIFORM
 from quadnorm.measures.placement import placement_of
 from quadnorm.measures.rules import RULES
 
@@ -66,16 +70,90 @@ def line_axis(
             return _between(x, (float(x[0]), float(x[-1])), kind, "longitudes, the first repeated at the end")
         if whole_circle(x) or 360 - span <= 1.5 * h:
             return _around(x)
-    even = spacing(x) is not None
+    if placement is None and len(possible := fitting(x, kind, domain)) == 1:
+        ((name, ends),) = possible.items()
+        if name in ("endpoint", "cell") or kind not in (LATITUDE, LONGITUDE) or ends == (-90.0, 90.0):
+            placement, domain = name, ends  # a part of the earth is not known to end where its nodes do not
     if placement not in (None, "coordinates"):
-        return _placed(x, str(placement), kind, label, domain, even)
-    ends = domain or (float(x[0]), float(x[-1]))
-    if placement is None and even:
-        possible = on_earth(kind, x, readings(x, domain), None if domain else likely(x))
-        if len(possible) == 1 and not {"endpoint", "cell"}.isdisjoint(possible):
-            ((name, found),) = possible.items()
-            return _placed(x, name, kind, label, found, even)
-    return _between(x, ends, kind, "nodes")
+        return _placed(x, str(placement), kind, label, domain)
+    return _between(x, domain or (float(x[0]), float(x[-1])), kind, "nodes")
+
+
+def fitting(
+    x: np.ndarray, kind: str, domain: Domain | None = None, cells: np.ndarray | None = None
+) -> dict[str, Domain]:
+    """The placements that increasing coordinates may have, each with its domain: what the cells (n, 2) around them say,
+    else what a circle, a pole, the domain or round ends leave. None for uneven nodes and Gaussian latitudes.
+
+    >>> fitting(np.array([0.125, 0.375, 0.625, 0.875]), "x"), fitting(np.array([0.0, 1.0, 2.0]), "x", (0.0, 2.0))
+    ({'cell': (0.0, 1.0)}, {'endpoint': (0.0, 2.0)})
+    """
+    h = spacing(x)
+    if h is None or (kind == LATITUDE and gaussian(x)):
+        return {}
+    if cells is not None and domain is None and not (kind == LONGITUDE and whole_circle(x)):
+        low, high = np.sort(np.asarray(cells, dtype=np.float64), axis=1).T
+        for name in ("cell", "endpoint"):
+            ends = spans(x)[name]
+            faces = faces_between(x, ends)
+            if max(np.abs(low - faces[:-1]).max(), np.abs(high - faces[1:]).max()) <= rounding(x, h):
+                return {name: (float(low[0]), float(high[-1]))}
+    return dict(on_earth(kind, x, readings(x, domain), None if domain else likely(x)))
+
+
+def settled(
+    x: np.ndarray,
+    kind: str,
+    label: str,
+    placement: str | None = None,
+    domain: Domain | None = None,
+    cells: np.ndarray | None = None,
+    source: str = "you said",
+    file: str = "",
+) -> tuple[str, Domain]:
+    """Placement and domain of nodes that increase or decrease; ``coordinates`` for uneven ones.
+
+    A ValueError where the nodes leave more than one placement open, as 0, 1, 2, 3 do, or contradict the ``placement``
+    that ``source`` names; ``file`` begins it.
+    """
+    if x.size > 1 and x[0] > x[-1]:
+        mirror = None if domain is None else (-domain[1], -domain[0])
+        turned = None if cells is None else -cells
+        placement, (lo, hi) = settled(-x, kind, label, placement, mirror, turned, source, file)
+        return placement, (-hi, -lo)
+    even = spacing(x) is not None and not (kind == LATITUDE and gaussian(x))
+    if placement == "coordinates" or (placement is None and not even):
+        return "coordinates", domain or (float(x[0]), float(x[-1]))
+    if placement is None:
+        possible = fitting(x, kind, domain, cells)
+        if len(possible) == 1:
+            return next(iter(possible.items()))
+        raise _open_question(x, f"{file}coordinates of {label}", domain, possible)
+    possible = readings(x, domain) if even else {}
+    if placement in possible:
+        return placement, possible[placement]
+    if placement == "periodic" and "cell" in possible:  # on a circle no node is the first
+        return placement, possible["cell"]
+    if placement == "periodic" and kind == LONGITUDE and whole_circle(x):
+        return placement, spans(x)["periodic"]
+    if possible or domain is not None or not even:
+        seen = (" or ".join(possible) or "no such nodes") if even else "not equispaced"
+        raise ValueError(
+            f"{file}{source} that {label} is {placement!r}, but its {len(x)} coordinates {x[0]:.6g} … {x[-1]:.6g} are "
+            f"{seen}{'' if domain is None else f' of {domain}'}; if the coordinates are wrong, pass placement= and "
+            "ignore_coordinates=True, if the domain is another one, pass domain=(lo, hi)"
+        )
+    return placement, spans(x)[placement]  # no domain with round ends fits, so nothing contradicts the placement
+
+
+def _open_question(x: np.ndarray, label: str, domain: Domain | None, possible: Mapping[str, Domain]) -> ValueError:
+    listed = " or ".join(f"placement={p!r}" for p in possible) or f"placement= {tuple(UNIFORM)}"
+    problem = "do not say where the axis ends" if domain is None else f"are nodes of no placement on {domain}"
+    return ValueError(
+        f"{label}, {len(x)} from {x[0]:.6g} to {x[-1]:.6g}, "
+        f"{'can be read in more than one way' if possible else problem}; pass {listed}, or domain=(lo, hi), the ends "
+        "of the axis"
+    )
 
 
 def _checked(x: np.ndarray, kind: str, label: str) -> np.ndarray:
@@ -110,9 +188,9 @@ def _stated(x: np.ndarray, cells: np.ndarray, kind: str, label: str) -> GivenAxi
     return _axis(x, width, (float(low.min()), float(high.max())), kind, "cells")
 
 
-def _placed(x: np.ndarray, name: str, kind: str, label: str, domain: Domain | None, even: bool) -> GivenAxis:
+def _placed(x: np.ndarray, name: str, kind: str, label: str, domain: Domain | None) -> GivenAxis:
     """Nodes of a placement that is named, or the only one that fits."""
-    if not even:
+    if spacing(x) is None:
         raise ValueError(f"{label}: placement={name!r}, but its {len(x)} nodes from {x[0]:g} to {x[-1]:g} are uneven")
     ends = spans(x)[name] if domain is None else domain
     if kind == LATITUDE:

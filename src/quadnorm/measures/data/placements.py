@@ -63,7 +63,17 @@ def spacing(x: np.ndarray) -> float | None:
         return None
     h = float(x[-1] - x[0]) / (x.size - 1)
     line = x[0] + h * np.arange(x.size)
-    return h if h > 0 and bool(np.abs(x - line).max() <= _SLACK * h) else None
+    return h if h > 0 and bool(np.abs(x - line).max() <= rounding(x, h)) else None
+
+
+def rounding(x: np.ndarray, h: float) -> float:
+    """How far coordinates with the spacing h may be from where they belong: many are stored in float32, which is coarse
+    where the spacing is a small part of the values.
+
+    >>> spacing(np.float32(359.58 + 0.0009 * np.arange(100))) is not None
+    True
+    """
+    return max(_SLACK * h, min(2e-7 * float(np.abs(x).max()), 0.1 * h))
 
 
 def spans(x: np.ndarray) -> dict[str, Domain]:

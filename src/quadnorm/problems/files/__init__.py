@@ -9,117 +9,78 @@
 (('cell', 'cell'), (8, 8), (2, 1, 8, 8))
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from quadnorm._files import open_file
 from quadnorm._suggest import unknown
-from quadnorm.measures.data.placements import PLACEMENTS
-from quadnorm.problems.files.described import read_described
+from quadnorm.problems.files.described import read_arrays as _read_arrays
 from quadnorm.problems.files.formats import arrays, mat, releases
-from quadnorm.problems.files.formats.hdf5 import opened
-from quadnorm.problems.files.formats.variables import MAGIC, of_dataset, of_hdf5, open_netcdf3, open_zarr
+from quadnorm.problems.files.formats.hdf5 import described_items, opened
+from quadnorm.problems.files.formats.labelled import MAGIC, dataset_items, open_netcdf3, open_zarr
+from quadnorm.problems.files.joined import join, matching
 from quadnorm.problems.files.model import Field, FieldFile
 from quadnorm.problems.files.options import ReadOptions
 
-__all__ = [
-    "PLACEMENTS",
-    "Field",
-    "FieldFile",
-    "ReadOptions",
-    "read_arrays",
-    "read_dataset",
-    "read_fields",
-    "read_hdf5",
-    "read_mat",
-    "read_netcdf3",
-    "read_npy",
-    "read_npz",
-    "read_pdebench",
-    "read_pt",
-    "read_well",
-    "read_zarr",
-]
-
-_ALL = ("fields", "axes", "dim", "channels", "placement", "domain", "ignore_coordinates")
-_STATED = ("fields", "placement", "domain", "ignore_coordinates")  # of layouts that name their axes themselves
+__all__ = ["Field", "FieldFile", "ReadOptions", "read_arrays", "read_dataset", "read_fields"]
 
 
-@dataclass(frozen=True)
-class Reader:
-    """Reads files of one layout: ``reader(path, placement="cell")``; ``takes`` are those of :class:`ReadOptions`."""
-
-    layout: str
-    read: Callable[[Path, ReadOptions], FieldFile]
-    takes: tuple[str, ...] = _ALL
-
-    def __call__(self, path: str | Path, **options: Any) -> FieldFile:
-        for name in options:
-            if name not in self.takes:
-                reason = f"files of the layout {self.layout} state that themselves, or have none; leave it out"
-                raise ValueError(f"{path}: {name}={options[name]!r} cannot be used here: {reason}")
-        return self.read(Path(path), ReadOptions(**options))
+def read_dataset(dataset: Any, options: ReadOptions | None = None, label: str = "Dataset") -> FieldFile:
+    """The fields of an xarray Dataset, not yet read if it is lazy."""
+    return _described(Path(label), options or ReadOptions(), "xarray", dataset)
 
 
-def read_dataset(dataset: Any, label: str = "Dataset", **options: Any) -> FieldFile:
-    """The fields of an xarray Dataset, not yet read if it is lazy; ``options`` as of :class:`ReadOptions`."""
-    return _described(Path(label), "xarray", dataset, ReadOptions(**options))
+def read_arrays(named: Mapping[str, Any], options: ReadOptions | None = None, label: str = "arrays") -> FieldFile:
+    """Named arrays or tensors in memory, as those of an .npz file."""
+    return arrays.read_members(Path(label), named, options or ReadOptions())
 
 
-def read_arrays(arrays_: Mapping[str, Any], label: str = "arrays", **options: Any) -> FieldFile:
-    """Named arrays or tensors in memory, as those of an .npz file; ``options`` as of :class:`ReadOptions`."""
-    return arrays.read_members(Path(label), arrays_, ReadOptions(**options))
-
-
-def _described(path: Path, layout: str, dataset: Any, options: ReadOptions) -> FieldFile:
-    return read_described(path, layout, of_dataset(dataset, ignore=options.ignore_coordinates), options)
+def _described(path: Path, options: ReadOptions, layout: str, dataset: Any) -> FieldFile:
+    return _read_arrays(path, layout, *dataset_items(path, dataset, ignore=options.ignore_coordinates), options)
 
 
 def _hdf5(path: Path, options: ReadOptions) -> FieldFile:
-    return read_described(path, "hdf5", of_hdf5(path, ignore=options.ignore_coordinates), options)
+    return _read_arrays(path, "hdf5", *described_items(path, ignore=options.ignore_coordinates), options)
 
 
-read_hdf5 = Reader("hdf5", _hdf5)
-read_netcdf3 = Reader("netcdf3", lambda path, options: _described(path, "netcdf-3", open_netcdf3(path), options))
-read_zarr = Reader("zarr", lambda path, options: _described(path, "zarr", open_zarr(path), options))
-read_mat = Reader("mat", mat.read_mat)
-read_npy = Reader("npy", arrays.read_npy, ("axes", "dim", "channels", "placement", "domain"))
-read_npz = Reader("npz", arrays.read_npz)
-read_pt = Reader("pt", arrays.read_pt)
-read_pdebench = Reader("pdebench", releases.read_pdebench, _STATED)
-read_well = Reader("the_well", releases.read_well, _STATED)
+_STATED = ("axes", "channels")  # options that layouts which name their axes have no use for
 _READERS = {
-    r.layout: r
-    for r in (read_hdf5, read_mat, read_netcdf3, read_npy, read_npz, read_pdebench, read_pt, read_well, read_zarr)
+    "hdf5": (_hdf5, ()),
+    "mat": (mat.read_mat, ()),
+    "netcdf3": (lambda path, options: _described(path, options, "netcdf-3", open_netcdf3(path)), ()),
+    "npy": (arrays.read_npy, ("ignore_coordinates",)),
+    "npz": (arrays.read_npz, ()),
+    "pdebench": (releases.read_pdebench, _STATED),
+    "pt": (arrays.read_pt, ()),
+    "the_well": (releases.read_well, _STATED),
+    "zarr": (lambda path, options: _described(path, options, "zarr", open_zarr(path)), ()),
 }
 _SUFFIXES = {".mat": "mat", ".npy": "npy", ".npz": "npz", ".pt": "pt", ".pth": "pt", ".zarr": "zarr"}
 
 
-def read_fields(path: str | Path, *, layout: str = "auto", **options: Any) -> FieldFile:
+def read_fields(
+    path: str | Path, options: ReadOptions | None = None, *, layout: str = "auto", **given: Any
+) -> FieldFile:
     """Read a file by its ending, HDF5 by its content; ``layout`` names one of the readers instead.
 
-    ReadOptions are passed to the reader; see :class:`ReadOptions`.
+    A pattern (era5_*.nc) means files that follow each other along samples or times.
+    ``options``, or their parts by name: see :class:`ReadOptions`. How many spatial axes there are is left to layouts
+    that say it.
     """
-    path = Path(path)
+    path, options = Path(path), options or ReadOptions(**given)
+    if several := matching(path):
+        return join(path, [read_fields(one, options, layout=layout) for one in several])
     if layout == "auto":
         layout = _SUFFIXES.get(path.suffix.lower()) or _layout_inside(path)
     if layout not in _READERS:
         raise ValueError(unknown("layout", layout, _READERS))
-    return _READERS[layout](path, **options)
-
-
-def options_for(path: str | Path, options: ReadOptions) -> dict[str, Any]:
-    """The arguments of :func:`read_fields` for one file; the number of axes only where the layout does not say it."""
-    return {k: v for k, v in options.changed.items() if k != "dim" or (options.axes is None and takes(path, "dim"))}
-
-
-def takes(path: str | Path, option: str) -> bool:
-    """Whether the reader of a file has an option, such as ``dim``; the layouts of the others say it."""
-    path = Path(path).expanduser()
-    layout = _SUFFIXES.get(path.suffix.lower()) or (_layout_inside(path) if path.exists() else "")
-    return layout in _READERS and option in _READERS[layout].takes
+    read, useless = _READERS[layout]
+    for name in set(useless) & set(options.changed):
+        reason = f"files of the layout {layout} state that themselves, or have none; leave it out"
+        raise ValueError(f"{path}: {name}={options.changed[name]!r} cannot be used here: {reason}")
+    return read(path, options)
 
 
 def _layout_inside(path: Path) -> str:
@@ -140,9 +101,10 @@ def _layout_inside(path: Path) -> str:
         grouped = any(n.isdigit() and "data" in file[n] for n in names)
     if {"dimensions", "t0_fields"} <= names:
         return "the_well"
-    marks = {"tensor", "nu", "density", "velocity"}
-    return (
-        "pdebench"
-        if grouped or ("x-coordinate" in names and names & marks) or {"velocity", "particles"} <= names
-        else "hdf5"
-    )
+    marked = "x-coordinate" in names and names & {"tensor", "nu", "density", "velocity"}
+    return "pdebench" if grouped or marked or {"velocity", "particles"} <= names else "hdf5"
+
+
+read_hdf5, read_mat, read_npy, read_pt, read_pdebench, read_well = (
+    partial(read_fields, layout=layout) for layout in ("hdf5", "mat", "npy", "pt", "pdebench", "the_well")
+)

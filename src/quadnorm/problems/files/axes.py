@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from quadnorm.measures.data.names import FLAT, UPRIGHT
-from quadnorm.problems.files.model import SPACE
-from quadnorm.problems.files.options import AXES, ReadOptions
+from quadnorm.problems.files.model import AXES, SPACE
+from quadnorm.problems.files.options import ReadOptions
 
-_EARTH = ("z", "vertical", "latitude", "longitude")  # as such files store them, so that (lat, lon) stays (lat, lon)
-_PLAIN = ("x", "y", "z", "vertical")
-_WORDS = {"n": "the samples", "t": "time", "c": "the channels", "d": "the channels"}
+EARTH = ("vertical", "latitude", "longitude")  # as such files store them, so that (lat, lon) stays (lat, lon)
+_ORDERS = (("x", "y", "z", "vertical"), ("z", *EARTH))
+_SIMPLE = {"sample": "n", "time": "t", "lead": "t", "channel": "c"}
 Load = Callable[[Any], np.ndarray]
 Shape = tuple[int, ...]
 
@@ -29,21 +29,17 @@ Shape = tuple[int, ...]
 class Dimension:
     """One axis of an array: its name in the file, what that means, and the coordinates of its nodes, if there are any.
 
-    ``key`` is the same for the same dimension in several arrays; ``bent`` are the names of arrays of coordinates that
-    vary along this dimension and along another one.
+    ``key`` is the same for the same dimension in several arrays; ``cells`` (n, 2) are around the nodes; ``bent`` are
+    the names of arrays of coordinates that vary along this dimension and along another one.
     """
 
     name: str = ""
     kind: str = ""
     key: str = ""
     values: np.ndarray | None = field(default=None, compare=False)
+    cells: np.ndarray | None = field(default=None, compare=False)
     bent: tuple[str, ...] = ()
     located: bool = False  # its samples have two coordinates each, and their cells are known
-
-    @property
-    def word(self) -> str:
-        """The name to print: latitude and longitude whatever the file calls them."""
-        return self.kind if self.kind in ("latitude", "longitude") else self.name
 
 
 Dimensions = tuple[Dimension, ...]
@@ -51,24 +47,36 @@ Dimensions = tuple[Dimension, ...]
 
 @dataclass(frozen=True)
 class Item:
-    """An array of a file: its shape, and for each axis a function that reads samples along that axis.
+    """An array of a file: its shape, for each axis a function that reads samples along that axis, and its attributes.
 
     ``dims`` are its dimensions, if the file names them.
     """
 
     shape: Shape
     along: Callable[[int], Load]
-    units: str = ""
     dims: Dimensions = ()
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    encoding: Mapping[str, Any] = field(default_factory=dict)  # attributes that xarray has used up
+
+    @property
+    def units(self) -> str:
+        """The units that the attributes state; empty where they state none."""
+        return str(self.attrs.get("units") or self.attrs.get("unit") or "")
+
+    def whole(self) -> np.ndarray:
+        """All values."""
+        return np.asarray(self.along(0)(slice(None)))
 
 
-def item(values: np.ndarray, units: str = "") -> Item:
+def item(values: np.ndarray) -> Item:
     """An array in memory (or mapped into it) as an :class:`Item`.
 
     >>> item(np.zeros((4, 4, 9))).along(2)([0, 5]).shape
     (2, 4, 4)
     """
-    return Item(values.shape, lambda axis: np.moveaxis(values, axis, 0).__getitem__, units)
+    return Item(
+        values.shape, lambda axis: np.moveaxis(values, axis, 0).__getitem__ if values.ndim else lambda _: values
+    )
 
 
 def ways(dims: Dimensions, dim: int) -> list[str]:
@@ -84,12 +92,20 @@ def ways(dims: Dimensions, dim: int) -> list[str]:
     fixed = _by_name(dims, dim)
     free = [k for k, role in enumerate(fixed) if not role]
     need = dim - fixed.count("s")
+    leading = "n" not in fixed and len(free) > need  # samples come first
+    nodes = tuple(k for k in free if dims[k].values is not None)
+    sure = len(nodes) == need and (need > 1 or not (leading and 0 in nodes))
     found: list[str] = []
-    for chosen in _spatial(dims, fixed, free, need):
-        rest = [k for k in free if k not in chosen]
-        roles = ["s" if k in chosen else role for k, role in enumerate(fixed)]
-        for others in _others(roles, rest):
-            letters = _letters(dims, others)
+    for chosen in reversed(list(combinations(free, need))) if need >= 0 else ():  # the last axes first
+        space = sorted([*chosen, *(k for k, role in enumerate(fixed) if role == "s")])
+        apart = space[-1:] != [space[0] + len(space) - 1]
+        if need and (chosen != nodes if sure else apart or (leading and 0 in chosen)):
+            continue
+        rest = [k for k in free if k not in chosen]  # samples come first, the others are channels
+        firsts = [None] if "n" in fixed or not rest else rest[:1] if rest[0] == 0 else [*rest, None]
+        for first in firsts:
+            roles = ["s" if k in chosen else "n" if k == first else role or "c" for k, role in enumerate(fixed)]
+            letters = _letters(dims, roles)
             if letters and letters not in found:
                 found.append(letters)
     return found
@@ -98,9 +114,8 @@ def ways(dims: Dimensions, dim: int) -> list[str]:
 def _by_name(dims: Dimensions, dim: int) -> list[str]:
     """For each axis what its name says: n, t, c, s for space, or nothing."""
     kinds = [d.kind for d in dims]
-    simple = {"sample": "n", "time": "t", "lead": "t", "channel": "c"}
-    if {"time", "lead"} <= set(kinds) and "sample" not in kinds:
-        simple["time"] = "n"  # forecasts: each begins at a time of its own and has steps
+    # forecasts: each begins at a time of its own and has steps
+    first = {"time": "n"} if {"time", "lead"} <= set(kinds) and "sample" not in kinds else {}
     room = dim - sum(kind in FLAT for kind in kinds)
     roles = []
     for kind in kinds:
@@ -108,60 +123,24 @@ def _by_name(dims: Dimensions, dim: int) -> list[str]:
             roles.append("s" if room > 0 else "c")
             room -= 1
         else:
-            roles.append("s" if kind in FLAT else simple.get(kind, ""))
+            roles.append("s" if kind in FLAT else (_SIMPLE | first).get(kind, ""))
     return roles
 
 
-def _spatial(dims: Dimensions, fixed: Sequence[str], free: Sequence[int], need: int) -> list[tuple[int, ...]]:
-    """Which of the axes without a known name may be the missing spatial ones; the last ones first."""
-    if need < 0 or need > len(free):
-        return []
-    if need == 0:
-        return [()]
-    leading = "n" not in fixed and len(free) > need  # samples come first
-    allowed = [k for k in free if k or not leading]
-    with_nodes = tuple(k for k in free if dims[k].values is not None)
-    if len(with_nodes) == need and (need > 1 or set(with_nodes) <= set(allowed)):
-        return [with_nodes]
-    together = []
-    for chosen in reversed(list(combinations(allowed, need))):
-        places = sorted([*chosen, *(k for k, role in enumerate(fixed) if role == "s")])
-        if places == list(range(places[0], places[0] + len(places))):
-            together.append(chosen)
-    return together
-
-
-def _others(roles: Sequence[str], rest: Sequence[int]) -> list[list[str]]:
-    """What the axes without a known name may be that are not spatial: samples come first, the others are channels."""
-    if not rest:
-        return [list(roles)]
-    if "n" not in roles and rest[0] == 0:
-        return [["n" if k == 0 else "c" if k in rest else role for k, role in enumerate(roles)]]
-    channels = ["c" if k in rest else role for k, role in enumerate(roles)]
-    if "n" in roles:
-        return [channels]
-    samples = [["n" if k == one else role for k, role in enumerate(channels)] for one in rest]
-    return [*samples, channels]
-
-
 def _letters(dims: Dimensions, roles: Sequence[str]) -> str:
-    """One letter for each axis; empty if one letter would be needed too often. Two axes of channels are c and d."""
-    spatial = [k for k, role in enumerate(roles) if role == "s"]
-    letters = dict(zip(_ordered(dims, spatial), SPACE, strict=False))
-    channels = [k for k, role in enumerate(roles) if role == "c"]
-    letters |= dict(zip(channels, "cd", strict=False))
-    letters |= {k: role for k, role in enumerate(roles) if role in ("n", "t")}
-    whole = "".join(letters.get(k, "") for k in range(len(roles)))
-    return whole if len(whole) == len(roles) == len(set(whole)) else ""
+    """One letter for each axis; empty if one letter would be needed too often. Two axes of channels are c and d.
 
-
-def _ordered(dims: Dimensions, spatial: Sequence[int]) -> list[int]:
-    """The spatial axes in the order x, y, z, or level, latitude, longitude; as stored where names do not tell."""
-    kinds = [dims[k].kind for k in spatial]
-    for order in (_PLAIN, _EARTH):
+    Space is in the order x, y, z, or level, latitude, longitude; as stored where names do not tell.
+    """
+    places: dict[str, list[int]] = {role: [k for k, r in enumerate(roles) if r == role] for role in "sc"}
+    kinds = [dims[k].kind for k in places["s"]]
+    for order in _ORDERS:
         if set(kinds) <= set(order) and len(set(kinds)) == len(kinds):
-            return sorted(spatial, key=lambda k: order.index(dims[k].kind))
-    return list(spatial)
+            places["s"].sort(key=lambda k, order=order: order.index(dims[k].kind))
+            break
+    letters = dict(zip(places["s"], SPACE, strict=False)) | dict(zip(places["c"], "cd", strict=False))
+    whole = "".join(role if role in "nt" else letters.get(k, "") for k, role in enumerate(roles))
+    return whole if len(whole) == len(roles) == len(set(whole)) else ""
 
 
 def listed(dims: Dimensions) -> str:
@@ -171,17 +150,6 @@ def listed(dims: Dimensions) -> str:
     '(time, ?)'
     """
     return f"({', '.join(d.name or '?' for d in dims)})"
-
-
-def check_letters(path: Path, name: str, letters: str, dims: Dimensions) -> None:
-    """Raise a ValueError if letters that the caller gave contradict the names in the file."""
-    for letter, d in zip(letters, dims, strict=False):
-        if letter not in SPACE and d.kind in FLAT:
-            raise ValueError(
-                f"{path}: axes={letters} say that an axis of {name!r} is {_WORDS.get(letter, letter)}, but the file "
-                f"calls that axis {d.name!r}; the file has {listed(dims)}. Give the "
-                "letters in this order, or, if the file's names are wrong, pass ignore_coordinates=true and placement="
-            )
 
 
 def name_axes(
@@ -197,22 +165,31 @@ def name_axes(
     {'a': 'nxyc', 'u': 'nxy'}
     """
     space = SPACE[: options.spatial]
-    shapes = {n: i.shape for n, i in items.items()}
     known = tuple(counts[a] for a in space) if set(space) <= set(counts) else None
     # Coordinates may show that the axes are stored in another order, (sample, y, x).
     orders = (stored,) if stored else (space, space[::-1]) if known else (space,)
     for order in orders:
         readings = {n: _readings(path, n, i, options, order) for n, i in items.items()}
-        grids = [g for g in _grids(readings, shapes, space) if known is None or g == known]
-        if grids:
-            unnamed = known is None and options.axes is None and not any(d.kind for i in items.values() for d in i.dims)
-            if unnamed and all(_samples_look_last(shape, space) for shape in shapes.values()):
-                name, shape = next(iter(shapes.items()))
-                raise _ask(path, name, shape, [readings[name][0], space + "n"])
-            return {name: _settled(path, name, shapes[name], ways_, grids, space) for name, ways_ in readings.items()}
-    if known and options.axes is None:
-        _ask_about_last(path, {n: i.shape for n, i in items.items() if not i.dims}, orders, known)
+        grids = [{_grid(way, items[n].shape, space) for way in found} - {None} for n, found in readings.items()]
+        common = set.intersection(*filter(None, grids)) if any(grids) else set()
+        common = {g for g in common if known is None or g == known}
+        if not common:
+            continue
+        unnamed = known is None and options.axes is None and not any(d.kind for i in items.values() for d in i.dims)
+        if unnamed and all(_samples_look_last(i.shape, space) for i in items.values()):
+            name = next(iter(items))
+            raise _ask(path, name, items[name].shape, [readings[name][0], space + "n"])
+        return {n: _settled(path, n, items[n].shape, found, common, space) for n, found in readings.items()}
+    if known and options.axes is None:  # an array may fit the coordinates only if its last axis is not space
+        for name, i in items.items():
+            for order in orders:
+                if not i.dims and len(i.shape) == len(known) + 1 and i.shape[:-1] == _sizes(known, order):
+                    raise _ask(path, name, i.shape, [order + "n", order + "c"])
     return {n: _readings(path, n, i, options, space)[0] for n, i in items.items()}
+
+
+def _sizes(known: Shape, order: str) -> Shape:
+    return tuple(known[SPACE.index(a)] for a in order)
 
 
 def _readings(path: Path, name: str, i: Item, options: ReadOptions, space: str) -> list[str]:
@@ -220,53 +197,27 @@ def _readings(path: Path, name: str, i: Item, options: ReadOptions, space: str) 
     given = options.letters(name, len(i.shape))
     if given is not None:
         return [given]
-    found = ["n" + space] if len(i.shape) == len(space) + 1 else []
-    if i.dims:
-        found = ways(i.dims, options.spatial)
-    elif len(i.shape) == len(space) + 2:
-        found = ["nc" + space, "n" + space + "c"]
+    shorter = len(i.shape) - len(space)
+    found = (
+        ways(i.dims, options.spatial) if i.dims else {1: ["n" + space], 2: ["nc" + space, f"n{space}c"]}.get(shorter)
+    )
     if not found:
-        raise _other_axes(path, name, i, options.spatial)
+        has = f"{len(i.shape)} dimensions, {i.shape}; expected samples and {len(space)} spatial axes, with or without "
+        named = f"the dimensions {listed(i.dims)} of the sizes {i.shape}; expected {len(space)} spatial axes among them"
+        raise ValueError(
+            f"{path}: {name!r} has {named if i.dims else has + 'channels'}. Say how many spatial axes there are "
+            f"(axes=1, axes=3; dim= of a reader), or name the axes of the array, as in axes={{{name}: nxyt}} "
+            "(n sample, t time, c channel, x y z space)"
+        )
     if len({"".join(sorted(way)) for way in found}) > 1:
         said = " or ".join(f"axes={{{name}: {way}}}" for way in found)
         raise ValueError(
             f"{path}: {name!r} has the dimensions {listed(i.dims)}; it is not clear which are samples and which are "
             f"channels; say so with {said} (n sample, t time, c channel, x y z space)"
         )
-    return found if len(found) == 1 else _with_channels(found, options.channels)
-
-
-def _other_axes(path: Path, name: str, i: Item, spatial: int) -> ValueError:
-    has = f"{len(i.shape)} dimensions, {i.shape}; expected samples and {spatial} spatial axes, with or without channels"
-    if i.dims:
-        has = f"the dimensions {listed(i.dims)} of the sizes {i.shape}; expected {spatial} spatial axes among them"
-    return ValueError(
-        f"{path}: {name!r} has {has}. Say how many spatial axes there are (axes=1, axes=3; dim= of a reader), or name "
-        f"the axes of the array, as in axes={{{name}: nxyt}} (n sample, t time, c channel, x y z space)"
-    )
-
-
-def _with_channels(each: list[str], channels: str) -> list[str]:
-    """The ways with channels before space, or those with channels after it, if the caller says so."""
-    if channels == "auto":
-        return each
-    chosen = [way for way in each if "c" in way and (way.index("c") < way.index("x")) == (channels == "first")]
-    return chosen or each
-
-
-def _ask_about_last(path: Path, shapes: Mapping[str, Shape], orders: Sequence[str], known: Shape) -> None:
-    """Raise an error for an array that fits the coordinates only if its last axis is not space."""
-    for name, shape in shapes.items():
-        for order in orders:
-            if len(shape) == len(known) + 1 and shape[:-1] == tuple(known[SPACE.index(a)] for a in order):
-                raise _ask(path, name, shape, [order + "n", order + "c"])
-
-
-def _grids(readings: Mapping[str, list[str]], shapes: Mapping[str, Shape], space: str) -> list[Shape]:
-    """The grids on which every array can be read."""
-    each = [{g for way in found if (g := _grid(way, shapes[name], space))} for name, found in readings.items()]
-    each = [grids for grids in each if grids]
-    return sorted(set.intersection(*each)) if each else []
+    if len(found) == 1 or options.channels == "auto":
+        return found
+    return [w for w in found if (w.find("c") < w.index("x")) == (options.channels == "first")] or found
 
 
 def _grid(letters: str, shape: Shape, space: str) -> Shape | None:
@@ -275,9 +226,9 @@ def _grid(letters: str, shape: Shape, space: str) -> Shape | None:
     return tuple(shape[letters.index(a)] for a in space)
 
 
-def _settled(path: Path, name: str, shape: Shape, each: Sequence[str], grids: Sequence[Shape], space: str) -> str:
+def _settled(path: Path, name: str, shape: Shape, each: Sequence[str], grids: set[Shape | None], space: str) -> str:
     """The only reading of an array on one of the grids; if there are two, channels first where that is natural."""
-    fitting = [way for way in each if _grid(way, shape, space) in (*grids, None)]
+    fitting = [way for way in each if _grid(way, shape, space) in {*grids, None}]
     if len(fitting) > 1 and not (len(shape) == len(space) + 2 and _channels_first_is_natural(shape)):
         raise _ask(path, name, shape, fitting)
     return fitting[0]

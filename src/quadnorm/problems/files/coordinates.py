@@ -15,12 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from quadnorm.measures.data.names import SPATIAL, at_top, kind_of, letter_of
-from quadnorm.problems.files.axes import Dimension, Item, Shape
+from quadnorm.problems.files.axes import EARTH, Dimension, Item, Shape
 from quadnorm.problems.files.model import MOST_NODES, SPACE
 from quadnorm.problems.files.options import ReadOptions
-
-_TOGETHER = ("grid", "coords", "coordinates")
-_EARTH = ("vertical", "latitude", "longitude")
 
 
 @dataclass(frozen=True)
@@ -32,13 +29,14 @@ class FileCoordinates:
     ``unsure``: latitudes and longitudes might also be exchanged.
     """
 
-    values: Mapping[str, np.ndarray]
+    values: Mapping[str, np.ndarray] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
     order: str = ""
     words: Mapping[str, str] = field(default_factory=dict)
     times: np.ndarray | None = None
     unsure: bool = False
     located: bool = False  # the places of the samples are known, not as axes
+    cells: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -59,24 +57,28 @@ def coordinates_in(
     {'x': array([0., 1.]), 'y': array([0. , 0.5, 1. ])}
     """
     dim, ignore = options.spatial, options.ignore_coordinates
-    shapes = {name: i.shape for name, i in items.items()}
-    every = {name: _flat(shape) if vectors else shape for name, shape in shapes.items()}
-    flat = {name: shape for name, shape in every.items() if name not in options.named and shape != (1,)}
-    for letters in (_plain_letters(flat, 1, dim), _earth_letters(flat, 1, dim)):
+    every = {name: _flat(i.shape) if vectors else i.shape for name, i in items.items()}
+    usable = {name: shape for name, shape in every.items() if name not in options.named and shape != (1,)}
+    for letters in (_plain_letters(usable, 1, dim), _earth_letters(usable, 1, dim)):
         names, words = frozenset(letters.values()), _words(letters)
         if not names or not _others(names, every, 2 if vectors else 1) or (words and _labels(names, every)):
             continue
         values = {} if ignore else {a: whole(path, n, items[n]).reshape(-1) for a, n in letters.items()}
         return FileCoordinates(values, names, words=words)
-    for letters in (_plain_letters(flat, dim, dim), _earth_letters(flat, dim, dim)):
+    for letters in (_plain_letters(usable, dim, dim), _earth_letters(usable, dim, dim)):
         meshes = [letters[a] for a in SPACE[:dim] if a in letters]
         if dim > 1 and len(meshes) == dim and _others(meshes, every, dim):
             parts = [] if ignore else [whole(path, n, items[n]) for n in meshes]
             return _from_grid(path, meshes, parts, _words(letters))
-    for name in _TOGETHER:
-        if name in flat and _holds_all(shapes[name], dim):
-            return _from_grid(path, [name], [] if ignore else _parts(whole(path, name, items[name]), dim))
-    return FileCoordinates({})
+    for name in ("grid", "coords", "coordinates"):
+        shape = items[name].shape if name in usable else ()
+        if len(_flat(shape)) == 1 if dim == 1 else (len(shape) == dim + 1 and dim in (shape[0], shape[-1])):
+            x = np.zeros(0) if ignore else whole(path, name, items[name])
+            last = -1 if shape[-1] == dim else 0  # (2, m, 2) is read as (n, m, 2)
+            return _from_grid(
+                path, [name], [] if ignore else [x.reshape(-1)] if dim == 1 else [*np.moveaxis(x, last, 0)]
+            )
+    return FileCoordinates()
 
 
 def _plain_letters(shapes: Mapping[str, Shape], rank: int, dim: int) -> dict[str, str]:
@@ -95,14 +97,14 @@ def _earth_letters(shapes: Mapping[str, Shape], rank: int, dim: int) -> dict[str
     The letters are in the order in which such fields are stored: (level, lat, lon), or (lat, lon).
     """
     names: dict[str, str] = {}
-    for kind in _EARTH:
+    for kind in EARTH:
         several = [name for name, shape in shapes.items() if len(shape) == rank and kind_of(name) == kind]
         best = [name for name in several if at_top(name)] or (several if len(several) == 1 else [])
         names |= {kind: best[0]} if best else {}
-    flat = [kind for kind in _EARTH[1:] if kind in names]
+    flat = [kind for kind in EARTH[1:] if kind in names]
     if not flat:
         return {}
-    kinds: Sequence[str] = _EARTH if dim == 3 else _EARTH[1:] if dim == 2 else flat
+    kinds: Sequence[str] = EARTH if dim == 3 else EARTH[1:] if dim == 2 else flat
     if dim == 2 and len(flat) == 1 and "vertical" in names:  # a section
         kinds = ("vertical", *flat)
     if dim == 1 and len(flat) == 2:  # the one that is an axis of the fields
@@ -113,15 +115,14 @@ def _earth_letters(shapes: Mapping[str, Shape], rank: int, dim: int) -> dict[str
 
 def _words(letters: Mapping[str, str]) -> dict[str, str]:
     """The names of the axes that are not x, y or z."""
-    return {a: kind for a, name in letters.items() if (kind := kind_of(name)) in _EARTH}
+    return {a: kind for a, name in letters.items() if (kind := kind_of(name)) in EARTH}
 
 
 def _labels(names: Collection[str], shapes: Mapping[str, Shape]) -> bool:
     """Whether arrays have one number for each sample, as the places where samples were taken: no axis is as long."""
     counts = {shapes[name][0] for name in names}
     others = [shape for name, shape in shapes.items() if name not in names and len(shape) > 2]
-    first = {shape[0] for shape in others}
-    return len(counts) == 1 and counts <= first and not any(counts & set(shape[1:]) for shape in others)
+    return len(counts) == 1 and counts <= {s[0] for s in others} and not any(counts & set(s[1:]) for s in others)
 
 
 def _flat(shape: Shape) -> Shape:
@@ -138,21 +139,7 @@ def whole(path: Path, name: str, i: Item) -> np.ndarray:
     """An array of coordinates; a ValueError if it is too large to be one."""
     if int(np.prod(i.shape)) > MOST_NODES:
         raise ValueError(f"{path}: {name!r} has shape {i.shape}; coordinates have at most {MOST_NODES} numbers")
-    return np.asarray(i.along(0)(slice(None)))
-
-
-def _holds_all(shape: Shape, dim: int) -> bool:
-    """Whether an array of this shape may hold the coordinates of all axes."""
-    if dim == 1:
-        return len(_flat(shape)) == 1
-    return len(shape) == dim + 1 and dim in (shape[0], shape[-1])
-
-
-def _parts(values: np.ndarray, dim: int) -> list[np.ndarray]:
-    """The coordinates of each axis on the whole grid; (2, m, 2) is read as (n, m, 2)."""
-    if dim == 1:
-        return [values.reshape(-1)]
-    return list(np.moveaxis(values, -1 if values.shape[-1] == dim else 0, 0))
+    return i.whole()
 
 
 def _from_grid(
@@ -212,18 +199,19 @@ def with_dimensions(
                     "reader), or name their axes, as in axes={u: nxyc}"
                 )
     spatial = {letter: d for letter, (_, d) in seen.items() if letter in SPACE}
-    times = seen["t"][1].values if "t" in seen else None
-    if not spatial and times is None:
+    if not seen:
         return lines
     other_kind = {a for a, d in spatial.items() if d.kind in SPATIAL and d.kind != lines.words.get(a, a)}
     kept = {a: x for a, x in lines.values.items() if a not in other_kind}
-    words = {a: word for a, word in lines.words.items() if a in kept}
+    # latitude and longitude whatever the file calls them
+    words = {a: d.kind if d.kind in EARTH[1:] else d.name for a, d in spatial.items()}
     return replace(
         lines,
         values=kept | {a: d.values for a, d in spatial.items() if d.values is not None},
-        words=words | {a: d.word for a, d in spatial.items()},
-        times=times,
+        words={a: word for a, word in lines.words.items() if a in kept} | words,
+        times=seen["t"][1].values if "t" in seen else None,
         located=any(d.located for d in spatial.values()),
+        cells={a: d.cells for a, d in spatial.items() if d.cells is not None},
     )
 
 

@@ -11,9 +11,8 @@ import numpy as np
 from quadnorm.problems.files.model import Field, FieldFile
 
 
-def matching(pattern: str) -> list[Path]:
+def matching(path: Path) -> list[Path]:
     """The files that a pattern with * or ? means, sorted by name; none for a path without these."""
-    path = Path(pattern).expanduser()
     if path.exists() or not any(sign in path.name for sign in "*?"):
         return []
     return sorted(path.parent.glob(path.name))
@@ -23,7 +22,11 @@ def join(pattern: Path, files: Sequence[FieldFile]) -> FieldFile:
     """One file made of several, read lazily; fields without samples or times are those of the first."""
     first = files[0]
     for other in files[1:]:
-        if other.resolution != first.resolution or other.placement != first.placement:
+        if (
+            other.resolution != first.resolution
+            or other.placement != first.placement
+            or not all(map(np.allclose, other.coordinates, first.coordinates))
+        ):
             raise ValueError(
                 f"{pattern}: {other.path.name} has other nodes than {first.path.name}; they cannot be joined"
             )
@@ -34,9 +37,10 @@ def join(pattern: Path, files: Sequence[FieldFile]) -> FieldFile:
                 said = f"{name!r} is {field.axes} {field.shape} in {first.path.name}"
                 raise ValueError(f"{pattern}: {said}, {got} in {other.path.name}")
     fields = {name: _joined(pattern, [f[name] for f in files]) for name in first.fields}
-    times = [f.times for f in files]
-    every = None if any(t is None for t in times) else np.concatenate([t for t in times if t is not None])
-    return replace(first, path=pattern, fields=fields, times=every)
+    times = [f.times for f in files if f.times is not None]
+    return replace(
+        first, path=pattern, fields=fields, times=np.concatenate(times) if len(times) == len(files) else None
+    )
 
 
 def _joined(pattern: Path, parts: Sequence[Field]) -> Field:
@@ -50,9 +54,8 @@ def _joined(pattern: Path, parts: Sequence[Field]) -> Field:
 def _load(loads: Sequence[Any], starts: np.ndarray, index: Any) -> np.ndarray:
     rows = np.arange(starts[-1])[index]
     owner = np.searchsorted(starts, rows, side="right") - 1
-    pieces = [(np.flatnonzero(owner == k), load) for k, load in enumerate(loads)]
-    values = [(at, load(rows[at] - starts[owner[at[0]]])) for at, load in pieces if at.size]
+    at = [np.flatnonzero(owner == k) for k in range(len(loads))]
+    values = [load(rows[here] - starts[k]) for k, (here, load) in enumerate(zip(at, loads, strict=True)) if here.size]
     if not values:
         return np.asarray(loads[0](slice(0, 0)))
-    back = np.argsort(np.concatenate([at for at, _ in values]), kind="stable")
-    return np.asarray(np.concatenate([v for _, v in values])[back])
+    return np.asarray(np.concatenate(values)[np.argsort(np.concatenate(at), kind="stable")])

@@ -15,7 +15,8 @@ from quadnorm.measures.data.located import Located
 
 MOST_NODES = 2**24  # of an axis: what is known of an axis is kept in memory, and a file may announce any number
 SPACE = "xyz"
-"""Letters of spatial axes in a string of axes. Others: n sample, t time, c channel or component, d second component."""
+"""Letters of spatial axes in a string of axes."""
+AXES = {"n": "sample", "t": "time", "c": "channel", "d": "component", "x": "x", "y": "y", "z": "z"}
 
 
 @dataclass(frozen=True)
@@ -36,29 +37,31 @@ class Field:
     def read(self, samples: Iterable[int] | slice | None = None, *, allow_nan: bool = False) -> np.ndarray:
         """Samples as an array with this field's axes; a ValueError for NaN and infinity unless ``allow_nan``."""
         varies = self.axes.startswith("n")
-        index = slice(None) if samples is None or not varies else _index(samples, self.shape[0], self)
-        values = np.asarray(self.load(index))
-        if not allow_nan:
-            self._refuse_nan(values, index)
-        return values
+        index = slice(None) if samples is None or not varies else self._index(samples)
+        return self._checked(index, allow_nan)
 
     def steps(self, first: int, count: int, *, allow_nan: bool = False) -> np.ndarray:
         """Some time steps of a field whose first axis is time, and nothing else, from the disk."""
-        values = np.asarray(self.load(slice(first, first + count)))
-        if not allow_nan:
-            self._refuse_nan(values, slice(None))
-        return values
+        return self._checked(slice(first, first + count), allow_nan)
 
-    def _refuse_nan(self, values: np.ndarray, index: Any) -> None:
-        if values.dtype.kind not in "fc":
-            return
+    def _index(self, samples: Iterable[int] | slice) -> Any:
+        if isinstance(samples, slice):
+            return samples
+        chosen, count = np.asarray(list(samples), dtype=np.int64), self.shape[0]
+        if chosen.size and (chosen.min() < 0 or chosen.max() >= count):
+            raise IndexError(
+                f"{self.path}: {self.name!r} holds samples 0…{count - 1}, got indices {chosen.min()}…{chosen.max()}"
+            )
+        return chosen
+
+    def _checked(self, index: Any, allow_nan: bool) -> np.ndarray:
+        values = np.asarray(self.load(index))
+        if allow_nan or values.dtype.kind not in "fc" or np.isfinite(values).all():
+            return values
         bad = ~np.isfinite(values)
-        if not bad.any():
-            return
         if not self.axes.startswith("n"):
             raise ValueError(f"{self.path}: {self.name!r} holds {int(bad.sum())} values that are NaN or infinite")
-        rows = np.flatnonzero(bad.reshape(len(values), -1).any(axis=1))
-        which = np.arange(self.shape[0])[index][rows]
+        which = np.arange(self.shape[0])[index][bad.reshape(len(values), -1).any(axis=1)]
         listed = ", ".join(map(str, which[:8])) + (", …" if which.size > 8 else "")
         raise ValueError(
             f"{self.path}: {self.name!r} holds NaN or infinite values in {which.size} of {len(values)} samples read "
@@ -97,8 +100,7 @@ class FieldFile:
 
     def __len__(self) -> int:
         """Number of samples."""
-        counts = [f.shape[0] for f in self.fields.values() if f.axes.startswith("n")]
-        return counts[0] if counts else 1
+        return next((f.shape[0] for f in self.fields.values() if f.axes.startswith("n")), 1)
 
     def channels(self, name: str) -> int:
         """How many channels :meth:`tensor` gives a field: its components, 1 without an axis of them."""
@@ -129,18 +131,13 @@ class FieldFile:
             values = field.read(samples, allow_nan=allow_nan)
         if "t" in axes:
             values, axes = np.take(values, time or 0, axis=axes.index("t")), axes.replace("t", "")
-        for letter in "nc":
-            if letter not in axes:
-                values, axes = values[None], letter + axes
         grid = SPACE[: len(self.coordinates)]
-        for letter in grid:  # a field that does not vary along an axis may be stored without that axis
+        for letter in "nc" + grid:  # a field that does not vary along an axis may be stored without that axis
             if letter not in axes:
                 values, axes = values[..., None], axes + letter
-        order = ("ncd" if "d" in axes else "nc") + grid
-        values = values.transpose([axes.index(a) for a in order])
+        values = values.transpose([axes.index(a) for a in ("ncd" if "d" in axes else "nc") + grid])
         values = np.broadcast_to(values, (*values.shape[: -len(grid)], *self.resolution))
-        if "d" in axes:
-            values = values.reshape(len(values), -1, *values.shape[3:])
+        values = values.reshape(len(values), -1, *self.resolution) if "d" in axes else values
         if values.dtype.kind not in "fiub":
             raise ValueError(
                 f"{self.path}: {name!r} holds {values.dtype}, expected real numbers; store real and imaginary parts "
@@ -169,15 +166,3 @@ class FieldFile:
             )
         if not 0 <= (time or 0) < steps:
             raise ValueError(f"{self.path}: {name!r} holds time steps 0…{steps - 1}, got time step {time}")
-
-
-def _index(samples: Iterable[int] | slice, count: int, field: Field) -> Any:
-    """An index that both arrays and HDF5 accept; a ValueError for indices outside the file."""
-    if isinstance(samples, slice):
-        return samples
-    chosen = np.asarray(list(samples), dtype=np.int64)
-    if chosen.size and (chosen.min() < 0 or chosen.max() >= count):
-        raise IndexError(
-            f"{field.path}: {field.name!r} holds samples 0…{count - 1}, got indices {chosen.min()}…{chosen.max()}"
-        )
-    return chosen

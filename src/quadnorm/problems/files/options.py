@@ -8,24 +8,24 @@ from typing import Any
 import numpy as np
 
 from quadnorm._suggest import unknown
-from quadnorm.measures.data.placements import Domain, checked
-from quadnorm.measures.placement import PLACEMENTS, Placements
-from quadnorm.problems.files.model import SPACE
+from quadnorm.measures.data.placements import PLACEMENTS, Domain
+from quadnorm.problems.files.model import AXES, SPACE
 from quadnorm.problems.points import POINTS
 
-AXES = {"n": "sample", "t": "time", "c": "channel", "d": "component", "x": "x", "y": "y", "z": "z"}
 CHANNELS = ("auto", "first", "last")
 Picker = Callable[[Sequence[str]], Sequence[str]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ReadOptions:
-    """The arguments of all readers.
+    """The arguments of all readers, checked; they may come from a config.
 
     Args:
-        fields: names of the arrays, "group/u" inside groups; default every array with samples and ``dim`` axes.
+        fields: names of the arrays, "group/u" inside groups, or a function that picks them; default every array with
+            samples and ``dim`` axes.
         axes: name → letters of its dimensions, n sample, t time, c channel, x y z space; or letters for all arrays
-            with that many dimensions. Default: what the names of the dimensions say, else "nxy" or "ncxy".
+            with that many dimensions; or the number of spatial axes. Default: what the names of the dimensions say,
+            else "nxy" or "ncxy".
         dim: number of spatial axes, if ``axes`` does not say it.
         channels: ``first``, ``last``, or ``auto``: first, unless the file shows that they are last.
         placement: where the nodes lie, one word or one for each axis. Not needed if the file has an attribute
@@ -33,46 +33,38 @@ class ReadOptions:
             that fit one placement only.
         domain: (lo, hi), or one pair for each axis.
         ignore_coordinates: True if the file's coordinates are wrong; they are then built from placement and domain.
+
+    >>> ReadOptions(placement=["endpoint", "periodic"], axes={"u": "nxyc"}).changed
+    {'axes': {'u': 'nxyc'}, 'placement': ('endpoint', 'periodic')}
     """
 
     fields: Sequence[str] | Picker | None = None
-    axes: Mapping[str, str] | str | None = None
+    axes: Any = None
     dim: int = 2
     channels: str = "auto"
-    placement: str | Sequence[str] | None = None
+    placement: Any = None
     domain: Any = None
     ignore_coordinates: bool = False
 
     def __post_init__(self) -> None:
         if self.channels not in CHANNELS:
             raise ValueError(unknown("place of the channels", self.channels, CHANNELS))
+        if not isinstance(self.ignore_coordinates, bool):
+            raise ValueError(f"ignore_coordinates must be true or false, got {self.ignore_coordinates!r}")
+        letters, dim = (None, self.dim) if self.axes is None else _axes(self.axes)
+        checked = {"axes": letters, "dim": dim, "placement": _placement(self.placement), "domain": _domain(self.domain)}
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    def __eq__(self, other: object) -> bool:
+        return repr(self) == repr(other)
 
     def __hash__(self) -> int:
         return hash(repr(self))
 
-    @classmethod
-    def of(
-        cls,
-        placement: Any = "auto",
-        domain: Any = None,
-        axes: Any = 2,
-        channels: str = "auto",
-        ignore_coordinates: Any = False,
-    ) -> "ReadOptions":
-        """The options that the parameters of ``problem("files")`` and ``quadnorm data show`` describe, which may come
-        from a config; a ValueError names the one that is wrong.
-
-        >>> ReadOptions.of(placement=["endpoint", "periodic"], axes={"u": "nxyc"}).changed
-        {'axes': {'u': 'nxyc'}, 'placement': ('endpoint', 'periodic')}
-        """
-        if not isinstance(ignore_coordinates, bool):
-            raise ValueError(f"ignore_coordinates must be true or false, got {ignore_coordinates!r}")
-        letters, dim = _axes(axes)
-        return cls(None, letters, dim, channels, _placement(placement), _domain(domain), ignore_coordinates)
-
     @property
     def changed(self) -> dict[str, Any]:
-        """What differs from the defaults, as arguments: readers of published layouts take few of them."""
+        """What differs from the defaults, as arguments."""
         return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
 
     @property
@@ -82,7 +74,8 @@ class ReadOptions:
         >>> ReadOptions(axes={"a": "nx", "u": "nxt"}).spatial
         1
         """
-        return spatial_axes(self.axes, self.dim)
+        each = [self.axes] if isinstance(self.axes, str) else list((self.axes or {}).values())
+        return max((sum(a in SPACE for a in letters) for letters in each), default=self.dim)
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -96,47 +89,31 @@ class ReadOptions:
             return self.axes if len(self.axes) == rank else None
         return (self.axes or {}).get(name)
 
+    def choose(self, path: Path, present: Sequence[str]) -> list[str]:
+        """The wanted names, each of which must be present; all present names if none are wanted."""
+        names = list(self.fields(present)) if callable(self.fields) else list(self.fields or present)
+        for name in names:
+            if name not in present:
+                raise ValueError(f"{path}: " + unknown("field", name, present))
+        return names
+
     def per_axis(self, dim: int, path: Path) -> list[tuple[str | None, Domain | None]]:
         """Placement and domain of each axis, None if not given."""
-        names = list(self.placement) if isinstance(self.placement, (list, tuple)) else [self.placement] * dim
-        domains: Sequence[Domain | None] = [None] * dim
-        if self.domain is not None:
-            try:
-                ends = np.asarray(self.domain, dtype=np.float64)
-            except (TypeError, ValueError):
-                ends = np.empty(0)
-            fits = ends.shape in ((2,), (dim, 2)) and bool(np.isfinite(ends).all())
-            if not fits or not bool((ends[..., 0] < ends[..., 1]).all()):
-                raise ValueError(
-                    f"{path}: domain must be [lo, hi] with lo < hi, or {dim} of them, one for each axis, as in "
-                    f"[[0, 1], [0, 2]]; got {self.domain!r}"
-                )
-            domains = [(float(lo), float(hi)) for lo, hi in np.broadcast_to(ends, (dim, 2))]
+        names = list(self.placement) if isinstance(self.placement, tuple) else [self.placement] * dim
         if len(names) != dim:
             raise ValueError(f"{path}: placement takes one word, or one for each of {dim} axes; got {self.placement!r}")
-        return [(None if p is None else checked(str(p)), d) for p, d in zip(names, domains, strict=True)]
+        if self.domain is None:
+            return [(name, None) for name in names]
+        if np.shape(self.domain) not in ((2,), (dim, 2)):
+            raise ValueError(f"{path}: {_DOMAIN}; got {self.domain!r} for {dim} axes")
+        ends = np.broadcast_to(self.domain, (dim, 2)).tolist()
+        return [(name, (lo, hi)) for name, (lo, hi) in zip(names, ends, strict=True)]
 
 
-def spatial_axes(axes: Mapping[str, str] | str | None, otherwise: int = 2) -> int:
-    """The number of spatial axes that letters name; ``otherwise`` if no letters are given.
-
-    >>> spatial_axes("nxyzt"), spatial_axes(None, 3)
-    (3, 3)
-    """
-    each = [axes] if isinstance(axes, str) else list((axes or {}).values())
-    return max((sum(a in SPACE for a in letters) for letters in each), default=otherwise)
+_DOMAIN = "domain must be [lo, hi] with lo < hi, or one such pair for each axis, as in [[0, 1], [0, 2]]"
 
 
-def choose(path: Path, wanted: Sequence[str] | Picker | None, present: Sequence[str]) -> list[str]:
-    """The wanted names, each of which must be present; all present names if ``wanted`` is None."""
-    names = list(wanted(present)) if callable(wanted) else list(wanted or present)
-    for name in names:
-        if name not in present:
-            raise ValueError(f"{path}: " + unknown("field", name, present))
-    return names
-
-
-def _placement(given: Any) -> Placements | None:
+def _placement(given: Any) -> str | tuple[str, ...] | None:
     if given is None or given == "auto":
         return None
     if given == POINTS:  # what the files say of each node is enough
@@ -160,22 +137,23 @@ def _axes(given: Any) -> tuple[str | dict[str, str] | None, int]:
     each = [given] if isinstance(given, str) else list(given.values()) if isinstance(given, Mapping) else []
     if not each or any(not isinstance(v, str) or not v or set(v) - set(AXES) for v in each):
         raise ValueError(
-            "axes must be the number of spatial axes (1, 2 or 3), or the letters of an array's axes, as in axes=nxyc, "
-            "or letters for each field, as in axes={a: nxyc, u: nxy} (n sample, t time, c channel, x y z space); "
-            f"got {given!r}"
+            "axes must be the number of spatial axes (1, 2 or 3), or letters that say which axes an array has, as in "
+            "axes=nxyc, or letters for each field, as in axes={a: nxyc, u: nxy} (n sample, t time, c channel, x y z "
+            f"space); got {given!r}"
         )
     letters = given if isinstance(given, str) else {str(name): each for name, each in sorted(given.items())}
-    return letters, spatial_axes(letters)
+    return letters, 2
 
 
 def _domain(given: Any) -> tuple[Any, ...] | None:
-    """The ends of the domain as numbers in tuples; their number and order are checked when the file is opened."""
+    """The ends of the domain as numbers in tuples; their number is checked when the file is opened."""
     if given is None:
         return None
     try:
         ends = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         ends = np.empty(0)
-    if ends.shape != (2,) and (ends.ndim != 2 or ends.shape[1] != 2):
-        raise ValueError(f"domain must be [lo, hi], or one such pair for each axis, [[0, 1], [0, 2]]; got {given!r}")
+    right = ends.shape == (2,) or (ends.ndim == 2 and ends.shape[1] == 2)
+    if not right or not np.isfinite(ends).all() or not (ends[..., 0] < ends[..., 1]).all():
+        raise ValueError(f"{_DOMAIN}; got {given!r}")
     return tuple(ends.tolist()) if ends.ndim == 1 else tuple(map(tuple, ends.tolist()))

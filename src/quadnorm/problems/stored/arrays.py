@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -120,12 +120,8 @@ class _Entry:
 
 
 def _read(entry: _Entry, reading: ReadOptions, wanted: Wanted) -> FieldFile:
-    options = {**reading.changed, "axes": reading.axes or _letters(entry, reading)}
-    named = [n for n in (*wanted.names, wanted.mask) if n is not None]
-    options["fields"] = list(dict.fromkeys(named)) if None not in wanted.names else wanted
-    read: Any = read_dataset if entry.is_dataset else read_arrays
-    file: FieldFile = read(entry.content, entry.label, **options)
-    return file
+    options = wanted.picked(replace(reading, axes=reading.axes or _letters(entry, reading)))
+    return (read_dataset if entry.is_dataset else read_arrays)(entry.content, options, entry.label)
 
 
 def _letters(entry: _Entry, reading: ReadOptions) -> dict[str, str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from math import prod
 from pathlib import Path
@@ -14,12 +14,12 @@ import numpy as np
 
 from quadnorm._text import html_table
 from quadnorm.measures import LatLon
+from quadnorm.measures.data.placements import LATITUDE, gaussian
 from quadnorm.measures.placement import PLACEMENTS
-from quadnorm.problems.files import Field, FieldFile, read_fields, takes
-from quadnorm.problems.files.model import SPACE
-from quadnorm.problems.files.nodes import uneven
-from quadnorm.problems.files.options import AXES
+from quadnorm.problems.files import Field, FieldFile, ReadOptions, read_fields
+from quadnorm.problems.files.model import AXES, SPACE
 from quadnorm.problems.files.places import whereabouts
+from quadnorm.problems.points import POINTS
 
 SOME = 64  # samples that the ranges are taken from
 MOST = 5  # fields that are printed in full
@@ -38,6 +38,7 @@ class FileDescription:
     fields: tuple[tuple[str, str, str, str], ...]  # name, axes, shape, range
     weights: str = ""  # of the samples, where these are not nodes of equispaced axes; and how sure that is
     others: tuple[str, ...] = ()  # fields on other grids of the file
+    assumed: str = ""  # the placement that the weights take for granted, where the file leaves it open
 
     def __str__(self) -> str:
         lines = [
@@ -71,7 +72,7 @@ class FileDescription:
 
 
 def describe(path: str | Path, **options: Any) -> FileDescription:
-    """Describe a file of fields; ``options`` go to :func:`~quadnorm.problems.files.read_fields`.
+    """Describe a file of fields; ``options`` are those of :class:`~quadnorm.problems.files.ReadOptions`.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "mine.npz"
@@ -82,46 +83,44 @@ def describe(path: str | Path, **options: Any) -> FileDescription:
     a: 5×8×8 (sample, x, y), 0 … 0
     u: 5×8×8 (sample, x, y), 1 … 1
     """
-    place = Path(path).expanduser()
+    place, given = Path(path).expanduser(), ReadOptions(**options)
     others: tuple[str, ...] = ()
     try:
-        file, placement = _opened(place, options)
+        file, placement, assumed = _opened(place, given)
     except ValueError as error:
-        found = _by_grid(place, options)
+        found = _by_grid(place, given)
         if not found:
             raise error
-        (file, placement), others = found[0], tuple(_other(f, text) for f, text in found[1:])
+        (file, placement, assumed), others = found[0], tuple(_other(f, text) for f, text, _ in found[1:])
     rows = tuple(_row(field, file) for field in file.fields.values())
-    weights = _weights(file)
-    return FileDescription(Path(path), file.layout, len(file), file.resolution, placement, rows, weights, others)
+    where = file.layout, len(file), file.resolution
+    return FileDescription(Path(path), *where, placement, rows, _weights(file), others, assumed)
 
 
-def _by_grid(path: Path, options: dict[str, Any]) -> list[tuple[FieldFile, str]]:
+def _by_grid(path: Path, options: ReadOptions) -> list[tuple[FieldFile, str, str]]:
     """The fields of a file that lie on several grids, those of each grid together, the most fields first."""
-    if "fields" in options or not takes(path, "fields"):
+    if options.fields is not None:
         return []
     groups: dict[Any, list[str]] = {}
-    for dim in _DIMS if takes(path, "dim") and "axes" not in options and "dim" not in options else (None,):
-        given = options if dim is None else {**options, "dim": dim}
+    for dim in _DIMS if options.axes is None and options.dim == _DIMS[0] else (options.dim,):
+        given = replace(options, dim=dim)
         for name in _names(path, given):
-            try:
-                file, _ = _opened(path, {**given, "fields": [name]})
-            except ValueError:
-                continue
-            groups.setdefault((dim, file.words, file.resolution, file.placement), []).append(name)
+            with suppress(ValueError):
+                file, *_ = _opened(path, replace(given, fields=[name]))
+                groups.setdefault((dim, file.words, file.resolution, file.placement), []).append(name)
         if groups:
             break
     found = []
     for (dim, *_), names in sorted(groups.items(), key=lambda item: (-len(item[1]), -prod(item[0][2]))):
-        given = options if dim is None else {**options, "dim": dim}
+        given = replace(options, dim=dim)
         try:
-            found.append(_opened(path, {**given, "fields": names}))
+            found.append(_opened(path, replace(given, fields=names)))
         except ValueError:  # alike, and still not together, such as fields with and without times
-            found += [_opened(path, {**given, "fields": [name]}) for name in names]
+            found += [_opened(path, replace(given, fields=[name])) for name in names]
     return found
 
 
-def _names(path: Path, options: dict[str, Any]) -> list[str]:
+def _names(path: Path, options: ReadOptions) -> list[str]:
     """The names of all arrays that may be fields."""
     seen: list[str] = []
 
@@ -130,7 +129,7 @@ def _names(path: Path, options: dict[str, Any]) -> list[str]:
         return present[:1]
 
     with suppress(ValueError):
-        read_fields(path, **{**options, "fields": look})
+        read_fields(path, replace(options, fields=look))
     return seen
 
 
@@ -147,7 +146,7 @@ def _listed(names: list[str]) -> str:
 def _weights(file: FieldFile) -> str:
     """How the samples weigh, and how sure that is; empty for equispaced axes of a box."""
     earth = {"latitude", "longitude"} <= set(file.words)
-    if not earth and not {"points", "coordinates"} & set(file.placement):
+    if not earth and not {POINTS, "coordinates"} & set(file.placement):
         return ""
     try:
         place = whereabouts(file)
@@ -168,40 +167,48 @@ def _sure(evidence: str) -> str:
     return "sure: it follows from the coordinates"
 
 
-def _opened(path: Path, options: dict[str, Any]) -> tuple[FieldFile, str]:
-    """The file, and a text about its nodes: as declared, by the file's coordinates, or unknown and what to do."""
+def _opened(path: Path, options: ReadOptions) -> tuple[FieldFile, str, str]:
+    """The file; a text about its nodes: as declared, by the file's coordinates, or unknown and what to do; and the
+    placement that is assumed where the coordinates leave it open.
+    """
     try:
-        file = read_fields(path, **options)
+        file = read_fields(path, options)
     except ValueError as silent:
-        if options.get("placement") is not None:
+        if options.placement is not None:
             raise
-        assumed: dict[str, Any] = {"placement": "coordinates"}
-        if "does not say where" in str(silent):
-            assumed = {"placement": "left"}
-            if takes(path, "ignore_coordinates"):
-                assumed["ignore_coordinates"] = True  # there may be coordinates of another axis
+        unstated = "does not say where" in str(silent)  # there may be coordinates of another axis
         try:
-            file = read_fields(path, **{**options, **assumed})
+            ignore = unstated and path.suffix != ".npy"
+            assumed = "left" if unstated else "coordinates"
+            file = read_fields(path, replace(options, placement=assumed, ignore_coordinates=ignore))
         except ValueError:
             raise silent from None
-        if "does not say where" not in str(silent):  # the coordinates in the file allow more than one reading
-            return file, str(silent).removeprefix(f"{path}: ").replace("pass placement=", "say -p placement=")
-        return file, f"not stated in the file; say so with -p placement={'|'.join(PLACEMENTS)}{_per_axis(file)}"
-    if found := uneven(file):
-        return (
-            file,
-            f"not equispaced are those of {found}; they train as points, operators that need a grid refuse them",
-        )
-    if "points" in file.placement:
-        return (
-            file,
-            f"points, each with coordinates of its own, {file.evidence}; operators that need a grid refuse them",
-        )
-    return file, f"{_each(file)}, {file.evidence}{_domain(file)}"
+        if not unstated:  # the coordinates in the file allow more than one reading
+            return file, str(silent).removeprefix(f"{path}: ").replace("pass placement=", "say -p placement="), POINTS
+        each = ", or one for each axis: [cell,periodic]" if len(file.resolution) > 1 else ""
+        return file, f"not stated in the file; say so with -p placement={'|'.join(PLACEMENTS)}{each}", ""
+    uneven = [_uneven(*axis) for axis in zip(file.words, file.coordinates, file.placement, strict=True)]
+    if found := " and ".join(filter(None, uneven)):
+        text = f"not equispaced are those of {found}; they train as points, operators that need a grid refuse them"
+    elif POINTS in file.placement:
+        text = f"points, each with coordinates of its own, {file.evidence}; operators that need a grid refuse them"
+    else:
+        text = f"{_each(file)}, {file.evidence}{_domain(file)}"
+    return file, text, ""
 
 
-def _per_axis(file: FieldFile) -> str:
-    return ", or one for each axis: [cell,periodic]" if len(file.resolution) > 1 else ""
+def _uneven(word: str, x: np.ndarray, placement: str) -> str:
+    """An axis whose nodes are not equispaced, in words; empty for others."""
+    if placement != "coordinates":
+        return ""
+    if x.size < 2:
+        return f"{word}, a single node at {x[0]:.6g}"
+    kind = "Gaussian latitudes" if word == LATITUDE and gaussian(x) else "nodes"
+    steps = np.abs(np.diff(x))
+    return (
+        f"{word}, {len(x)} {kind} from {x[0]:.6g} to {x[-1]:.6g} with steps between {steps.min():.6g} and "
+        f"{steps.max():.6g}"
+    )
 
 
 def _each(file: FieldFile) -> str:

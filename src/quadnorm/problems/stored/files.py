@@ -145,7 +145,7 @@ class Files(StoredProblem):
     def _reading(self, placement: Placements | None = None) -> ReadOptions:
         try:
             where = placement or self._axes or self.placement
-            return ReadOptions.of(where, self.domain, self.axes, self.channels, self.ignore_coordinates)
+            return ReadOptions(None, self.axes, 2, self.channels, where, self.domain, self.ignore_coordinates)
         except ValueError as error:
             raise ValueError(f"{self.name}: {error}") from None
 

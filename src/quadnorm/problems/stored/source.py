@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from quadnorm._suggest import unknown
 from quadnorm.problems.base import Array
-from quadnorm.problems.files import FieldFile, ReadOptions, options_for, read_fields, takes
-from quadnorm.problems.files.joined import join, matching
+from quadnorm.problems.files import FieldFile, ReadOptions, read_fields
+from quadnorm.problems.files.joined import matching
 from quadnorm.problems.files.model import SPACE
 from quadnorm.problems.files.places import Places, places_of
 
@@ -48,6 +48,12 @@ class Wanted:
             if a in inputs and b in outputs and distinct:
                 fits.add((a, b))
         return fits.pop() if len(fits) == 1 else None
+
+    def picked(self, reading: ReadOptions) -> ReadOptions:
+        """The options of a reader, with the fields that it shall open."""
+        if None in self.names:
+            return replace(reading, fields=self)
+        return replace(reading, fields=list(dict.fromkeys(name for name in (*self.names, self.mask) if name)))
 
     def __call__(self, present: Sequence[str]) -> Sequence[str]:
         """The fields to open, of all in a file: arrays that are neither input nor output may lie on other grids."""
@@ -132,14 +138,14 @@ def open_source(entry: str, reading: ReadOptions, wanted: Wanted) -> Source:
     parts = [entry] if Path(entry).expanduser().exists() else entry.split("+")
     if len(parts) > 2:
         raise ValueError(f"files: {entry!r} joins {len(parts)} files; expected inputs+outputs, or one file")
-    for place in (Path(part).expanduser() for part in parts):
-        if not place.exists() and not matching(str(place)):
+    places = [Path(part).expanduser() for part in parts]
+    for place in places:
+        if not place.exists() and not matching(place):
             where = "" if place.is_absolute() else f" in {Path.cwd()}, from where its name is read"
             raise FileNotFoundError(f"{place}: no such file{where}")
-    each = [file for part in parts for file in matching(part) or [Path(part).expanduser()]]
-    stamps = tuple(file.stat().st_mtime_ns for file in each)
+    stamps = tuple(file.stat().st_mtime_ns for place in places for file in matching(place) or [place])
     whole = wanted if len(parts) == 1 else None
-    files = tuple(_opened(part, reading, whole, stamps) for part in parts)
+    files = tuple(_opened(place, reading, whole, stamps) for place in places)
     if files[0].resolution != files[-1].resolution or len(files[0]) != len(files[-1]):
         raise ValueError(
             f"files: {entry}: inputs are {len(files[0])} samples at {files[0].resolution}, outputs "
@@ -177,16 +183,8 @@ def _names(entry: str, files: tuple[FieldFile, ...], wanted: Wanted) -> tuple[st
 
 
 @lru_cache(maxsize=16)
-def _opened(path: str, reading: ReadOptions, wanted: Wanted | None, _stamps: tuple[int, ...]) -> FieldFile:
-    several = matching(path)
-    if several:
-        return join(Path(path), [_opened(str(one), reading, wanted, _stamps) for one in several])
-    place = Path(path).expanduser()
-    options: dict[str, Any] = options_for(place, reading)
-    if wanted is not None and takes(place, "fields"):
-        named = [name for name in wanted.names if name is not None]
-        options["fields"] = list(dict.fromkeys([*named, *filter(None, [wanted.mask])])) if len(named) == 2 else wanted
-    return read_fields(place, **options)
+def _opened(place: Path, reading: ReadOptions, wanted: Wanted | None, _stamps: tuple[int, ...]) -> FieldFile:
+    return read_fields(place, reading if wanted is None else wanted.picked(reading))
 
 
 @dataclass(frozen=True)

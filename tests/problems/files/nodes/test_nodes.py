@@ -175,3 +175,13 @@ def test_a_file_that_states_no_placement_there_is(tmp_path, stated):
         return
     with pytest.raises(ValueError, match=r"a\.npz: the file states the placement .*expected one of endpoint"):
         read_fields(path)
+
+
+def test_coordinates_that_float32_rounds_are_still_even(tmp_path):
+    """359.58, 359.5809, …: float32 knows such numbers to a thirtieth of their spacing, and the nodes are even."""
+    x = (359.58 + 0.0009 * np.arange(100)).astype(np.float32)
+    np.savez(tmp_path / "a.npz", u=np.zeros((3, 100)), x=x)
+    assert np.ptp(np.diff(x.astype(float))) > 0.02 * 0.0009
+    assert read_fields(tmp_path / "a.npz", dim=1, placement="cell").placement == ("cell",)
+    np.savez(tmp_path / "a.npz", u=np.zeros((3, 100)), x=0.0009 * np.arange(100) ** 1.02)
+    assert read_fields(tmp_path / "a.npz", dim=1).placement == ("coordinates",)

@@ -2,7 +2,7 @@
 
 import pickle
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from quadnorm._files import require_file
 from quadnorm._foreign import parsing, read_arrays, require_unpacked
 from quadnorm.problems.files.assemble import read_items
 from quadnorm.problems.files.axes import item
-from quadnorm.problems.files.coordinates import coordinates_in
+from quadnorm.problems.files.described import read_arrays as assembled
 from quadnorm.problems.files.model import FieldFile
 from quadnorm.problems.files.options import ReadOptions
 
@@ -42,8 +42,8 @@ def read_npz(path: Path, options: ReadOptions) -> FieldFile:
     require_file(path)
     members = read_arrays(path, "not a plain .npz of arrays: damaged, cut short, or with objects in it")
     stated = members.pop("placement", None)
-    known = None if stated is None or options.placement is not None else np.atleast_1d(stated).astype(str).tolist()
-    return _assembled(path, "npz", members, options, known[0] if known and len(known) == 1 else known)
+    known = [] if stated is None or options.placement is not None else np.atleast_1d(stated).astype(str).tolist()
+    return _assembled(path, "npz", members, options, known[0] if len(known) == 1 else known or None)
 
 
 def read_pt(path: Path, options: ReadOptions) -> FieldFile:
@@ -53,7 +53,15 @@ def read_pt(path: Path, options: ReadOptions) -> FieldFile:
     "data". Loaded with ``weights_only=True``: a file with anything but tensors and plain containers in it is refused.
     """
     require_file(path)
-    content = _loaded(path)
+    with parsing(path, "not a readable .pt file, damaged or cut short"), warnings.catch_warnings():
+        require_unpacked(path)
+        warnings.simplefilter("ignore", UserWarning)  # torch warns of old pickle protocols before it refuses them
+        try:
+            content = torch.load(path, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError as error:
+            raise ValueError(
+                f"{path}: refused, it holds Python objects besides tensors (they could run code)"
+            ) from error
     try:
         members = {name: _plain(name, t) for name, t in _tensors(content).items()}
     except ValueError as error:
@@ -69,19 +77,6 @@ def read_members(path: Path, members: Mapping[str, Any], options: ReadOptions) -
     """Arrays and tensors in memory; ``path`` stands for them in errors."""
     plain = {name: _plain(name, v) if isinstance(v, torch.Tensor) else np.asarray(v) for name, v in members.items()}
     return _assembled(path, "arrays", plain, options)
-
-
-def _loaded(path: Path) -> Any:
-    """What torch.load makes of a file, without running code and without taking more memory than there is."""
-    with parsing(path, "not a readable .pt file, damaged or cut short"), warnings.catch_warnings():
-        require_unpacked(path)
-        warnings.simplefilter("ignore", UserWarning)  # torch warns of old pickle protocols before it refuses them
-        try:
-            return torch.load(path, map_location="cpu", weights_only=True)
-        except pickle.UnpicklingError as error:
-            raise ValueError(
-                f"{path}: refused, it holds Python objects besides tensors (they could run code)"
-            ) from error
 
 
 def _tensors(content: Any, name: str = "", depth: int = 0) -> dict[str, torch.Tensor]:
@@ -110,13 +105,7 @@ def _plain(name: str, t: torch.Tensor) -> np.ndarray:
 
 
 def _assembled(
-    path: Path,
-    layout: str,
-    members: Mapping[str, np.ndarray],
-    options: ReadOptions,
-    known: str | Sequence[str] | None = None,
+    path: Path, layout: str, members: Mapping[str, np.ndarray], options: ReadOptions, known: Any = None
 ) -> FieldFile:
     numbers = {name: item(v) for name, v in members.items() if v.dtype.kind in "fiubc" or name in options.named}
-    lines = coordinates_in(path, numbers, options)
-    fields = {name: i for name, i in numbers.items() if name not in lines.names}
-    return read_items(path, layout, fields, options, lines, known=known)
+    return assembled(path, layout, numbers, {}, options, law=known)

@@ -1,8 +1,13 @@
-"""Open HDF5 files and read datasets and attributes. A file is open only while it is read, and every error names it."""
+"""HDF5 and netCDF-4: open files, read datasets and attributes, and name the dimensions of arrays.
 
-import math
+A file is open only while it is read, every error names it, and it must not lead to other files. Dimensions are found
+here, because h5netcdf refuses arrays of which only some axes have a scale, and does not know labels; what packed and
+missing values mean is xarray's ``decode_cf_variable``, of the part of an array that is read.
+"""
+
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,10 +17,15 @@ import numpy as np
 from quadnorm._files import require_file
 from quadnorm._foreign import parsing
 from quadnorm._memory import require
+from quadnorm.measures.data.names import kind_of
+from quadnorm.problems.files.axes import Dimension, Item
+from quadnorm.problems.files.coordinates import axis_of, line_of
+from quadnorm.problems.files.formats.labelled import decoded
 from quadnorm.problems.files.model import MOST_NODES
 
 _MOST_LEVELS = 16  # of groups in groups
 _MOST_ITEMS = 100_000
+_NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable"
 _contained: dict[Path, tuple[int, ...]] = {}  # files that passed the check, with their size and time of change
 
 
@@ -25,7 +35,7 @@ def opened(path: Path) -> Iterator[Any]:
     try:
         import h5py
     except ImportError as error:
-        raise ImportError("reading HDF5 needs h5py: pip install 'quadnorm[bench]'") from error
+        raise ImportError("reading HDF5 needs h5py: pip install 'quadnorm[data]'") from error
     require_file(path)
     with parsing(path, "not a readable HDF5 file, damaged or cut short"), h5py.File(path, "r") as file:
         _check_contained(path, file)
@@ -85,24 +95,17 @@ def _load(path: Path, key: str, axis: int, reverse: bool, index: Any) -> np.ndar
     if isinstance(index, np.ndarray):  # HDF5 takes indices only in increasing order, each once
         index, inverse = np.unique(index, return_inverse=True)
     with opened(path) as file:
-        rank = file[key].ndim
-    stored = rank - 1 - axis if reverse else axis
-    values = read_some(path, key, (*[slice(None)] * stored, index) if rank else ())
-    values = np.moveaxis(values.T if reverse else values, axis, 0) if rank else values
-    return values if inverse is None else values[inverse]
-
-
-def read_some(path: Path, key: str, index: tuple[Any, ...]) -> np.ndarray:
-    """The part of a dataset at an index that HDF5 takes: slices, whole numbers, one increasing list."""
-    with opened(path) as file:
         data = file[key]
-        sizes = [np.arange(n)[i].size for n, i in zip(data.shape, index, strict=False)]
-        count = math.prod(sizes) * math.prod(data.shape[len(index) :])
-        partial_ = [n for n, i in zip(sizes, index, strict=False) if not (isinstance(i, slice) and i == slice(None))]
-        rows = (partial_ or sizes or [1])[0]
-        require(count * data.dtype.itemsize, f"{path}: reading {rows} samples of {key!r}, {data.shape},")
+        if not data.ndim:
+            return np.asarray(data[()])
+        stored = data.ndim - 1 - axis if reverse else axis
+        rows = np.arange(data.shape[stored])[index].size
+        row = data.size // max(data.shape[stored], 1) * data.dtype.itemsize
+        require(rows * row, f"{path}: reading {rows} samples of {key!r}, {data.shape},")
         with parsing(path, f"dataset {key!r} cannot be read, the file is damaged"):
-            return np.asarray(data[index])
+            values = np.asarray(data[(*[slice(None)] * stored, index)])
+    values = np.moveaxis(values.T if reverse else values, axis, 0)
+    return values if inverse is None else values[inverse]
 
 
 def coordinate(file: Any, key: str) -> np.ndarray:
@@ -141,12 +144,61 @@ def text(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def units(item: Any) -> str:
-    """The units of a dataset, from its attribute ``units`` or ``unit``; empty where it has none."""
-    notes = attributes(item)
-    return str(notes.get("units") or notes.get("unit") or "")
-
-
 def attributes(item: Any) -> dict[str, Any]:
     """All attributes of a file, group or dataset."""
     return {name: text(value) for name, value in item.attrs.items()}
+
+
+def described_items(path: Path, *, ignore: bool = False) -> tuple[dict[str, Item], dict[str, Any]]:
+    """The arrays of an HDF5 or netCDF-4 file, in all its groups, with their dimensions, and the file's attributes;
+    with ``ignore``, the nodes of the dimensions are not read.
+    """
+    with opened(path) as file:
+        scales: dict[str, Dimension] = {}
+        items = {}
+        for name, shape in datasets(file).items():
+            dims = tuple(_dimension(file, name, k, scales, ignore) for k in range(len(shape)))
+            i = Item(
+                shape, partial(loader, path, name), dims if any(d.name for d in dims) else (), attributes(file[name])
+            )
+            items[name] = decoded(path, name, i, file[name].dtype)
+        return items, attributes(file)
+
+
+def _dimension(file: Any, name: str, axis: int, cache: dict[str, Dimension], ignore: bool) -> Dimension:
+    """The dimension along an axis of a dataset, by its scales or its label; without a name if there is neither."""
+    here = file[name].dims[axis]
+    # a scale that was deleted from the file may still be found here, without a name
+    attached = [_scale(file, scale, cache, ignore) for scale in here.values() if scale.name]
+    if attached:  # some files attach more than one scale to an axis, as a number and a name that says something
+        return max(attached, key=lambda d: (bool(d.kind), d.values is not None))
+    label = str(here.label)
+    for place in (file[name].parent, file) if label else ():  # the 1-D dataset of that name, in its group or at the top
+        twin = place.get(label)
+        if getattr(twin, "shape", None) == (file[name].shape[axis],):
+            return _scale(file, twin, cache, ignore)
+    return Dimension(label, kind_of(label), label)
+
+
+def _scale(file: Any, scale: Any, cache: dict[str, Dimension], ignore: bool) -> Dimension:
+    key = str(scale.name).lstrip("/")
+    if key not in cache:
+        notes, last = attributes(scale), key.rsplit("/", 1)[-1]
+        title = str(notes.get("NAME", ""))
+        bare = title.startswith(_NO_VARIABLE)
+        line = Dimension(last, kind_of(last, notes) or ("" if bare else kind_of(title)), key)
+        if not bare and scale.ndim in (1, 2) and scale.dtype.kind in "fiu":
+            if scale.size > MOST_NODES:
+                raise ValueError(
+                    f"{file.filename}: {key!r} has shape {scale.shape}; an axis has at most {MOST_NODES} nodes"
+                )
+            if not ignore and scale.size:
+                i = Item(scale.shape, partial(loader, Path(file.filename), key), (), notes)
+                values = decoded(Path(file.filename), key, i, scale.dtype).whole()
+                axis = 0 if values.ndim == 1 else axis_of(values)
+                x = line_of(values, axis)
+                # a scale of zeros is one that was made and never filled
+                filled = axis >= 0 and (x.size < 2 or bool(np.ptp(x)))
+                line = replace(line, values=x if filled else None, bent=() if axis >= 0 else (key,))
+        cache[key] = line
+    return cache[key]

@@ -9,7 +9,6 @@
 import math
 import struct
 import zlib
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -20,9 +19,8 @@ import numpy as np
 from quadnorm._files import open_file, require_file
 from quadnorm._foreign import parsing
 from quadnorm._memory import require
-from quadnorm.problems.files.assemble import read_items
-from quadnorm.problems.files.axes import Item
-from quadnorm.problems.files.coordinates import coordinates_in
+from quadnorm.problems.files.axes import Item, Load, Shape
+from quadnorm.problems.files.described import read_arrays
 from quadnorm.problems.files.formats.hdf5 import datasets, loader, opened
 from quadnorm.problems.files.model import FieldFile
 from quadnorm.problems.files.options import ReadOptions
@@ -45,48 +43,31 @@ def read_mat(path: Path, options: ReadOptions) -> FieldFile:
     for, and kept in memory.
     """
     require_file(path)
-    new = _is_hdf5(path)
-    present = _variables_73(path) if new else _variables_5(path)
-    items = {
-        name: Item(shape, partial(loader, path, name, reverse=True) if new else partial(_loader_5, path, name))
-        for name, shape in present.items()
-    }
+    with open_file(path) as file:  # MATLAB puts its own header before the HDF5 signature, at byte 512
+        new = _HDF5 in (file.read(8), file.seek(512) and file.read(8))
+    if new:
+        with opened(path) as file:
+            present = {name: shape[::-1] for name, shape in datasets(file).items() if "/" not in name}
+        items = {name: Item(shape, partial(loader, path, name, reverse=True)) for name, shape in present.items()}
+    else:
+        items = {name: Item(shape, partial(_loader_5, path, name)) for name, shape in _shapes_5(path).items()}
     if not items:
+        held = "other data" if new else ", ".join(f"{name} ({kind})" for name, _, kind in _scipy(path, "whosmat"))
         raise ValueError(
-            f"{path}: no arrays of numbers, got {_held_5(path) if not new else 'other data'}; store each field as a "
-            "variable of its own, not in structs or cells"
+            f"{path}: no arrays of numbers, got {held or 'nothing'}; store each field as a variable of its own, not "
+            "in structs or cells"
         )
-    known, times = None, None
-    if {"coeff", "sol"} <= set(present):
-        known = "cell"
-    elif {"a", "u", "t"} <= set(present) and len(present["u"]) == 4 and not isinstance(options.axes, str):
-        known, options = "periodic", replace(options, axes={"a": "nxy", "u": "nxyt"} | dict(options.axes or {}))
-        times = items["t"].along(0)(slice(None)).reshape(-1)
-    lines = coordinates_in(path, items, options, vectors=True)
-    fields = _without_vectors({name: i for name, i in items.items() if name not in lines.names}, options)
-    by_layout = None if options.placement or lines.values else known  # arrays of these names may lie elsewhere
+    usual, times = None, None
+    if {"coeff", "sol"} <= set(items):
+        usual = "cell"
+    elif {"a", "u", "t"} <= set(items) and len(items["u"].shape) == 4 and not isinstance(options.axes, str):
+        usual, options = "periodic", replace(options, axes={"a": "nxy", "u": "nxyt"} | dict(options.axes or {}))
+        times = items["t"].whole().reshape(-1)
     layout = "mat-7.3" if new else "mat-5"
-    return read_items(path, layout, fields, options, lines, known=by_layout, times=times, known_from=MAT_NODES)
+    return read_arrays(path, layout, items, {}, options, vectors=True, times=times, usual=usual, law_from=MAT_NODES)
 
 
-def _without_vectors(items: Mapping[str, Item], options: ReadOptions) -> dict[str, Item]:
-    """The arrays without scalars and vectors, which MATLAB stores as matrices, unless there is nothing else."""
-    rest = {n: i for n, i in items.items() if n in options.named or math.prod(i.shape) > max(i.shape, default=1)}
-    return rest or dict(items)
-
-
-def _is_hdf5(path: Path) -> bool:
-    """MATLAB puts its own header before the HDF5 signature, at byte 512."""
-    with open_file(path) as file:
-        return _HDF5 in (file.read(8), file.seek(512) and file.read(8))
-
-
-def _variables_73(path: Path) -> dict[str, tuple[int, ...]]:
-    with opened(path) as file:
-        return {name: shape[::-1] for name, shape in datasets(file).items() if "/" not in name}
-
-
-def _variables_5(path: Path) -> dict[str, tuple[int, ...]]:
+def _shapes_5(path: Path) -> dict[str, Shape]:
     with parsing(path, _DAMAGED):
         _check_types_5(path)
     shapes = {name: tuple(shape) for name, shape, kind in _scipy(path, "whosmat") if kind in _NUMERIC}
@@ -131,17 +112,13 @@ def _check_array_5(order: str, data: bytes) -> None:
         raise ValueError(f"numbers of an unknown type, {kind}")
 
 
-def _held_5(path: Path) -> str:
-    return ", ".join(f"{name} ({kind})" for name, _, kind in _scipy(path, "whosmat")) or "nothing"
-
-
-def _loader_5(path: Path, name: str, axis: int = 0) -> Any:
+def _loader_5(path: Path, name: str, axis: int = 0) -> Load:
     whole = cache(partial(_read_5, path, name))
     return lambda index: np.moveaxis(whole(), axis, 0)[index]
 
 
 def _read_5(path: Path, name: str) -> np.ndarray:
-    shape = _variables_5(path).get(name, ())
+    shape = _shapes_5(path).get(name, ())
     require(2 * 8 * math.prod(shape), f"{path}: reading {name!r}, {shape},")  # as stored, and as an array
     contents = _scipy(path, "loadmat", variable_names=[name])
     if name not in contents:
@@ -153,6 +130,6 @@ def _scipy(path: Path, function: str, **options: Any) -> Any:
     try:
         import scipy.io
     except ImportError as error:
-        raise ImportError("reading .mat files needs scipy: pip install 'quadnorm[bench]'") from error
+        raise ImportError("reading .mat files needs scipy: pip install 'quadnorm[data]'") from error
     with parsing(path, _DAMAGED):
         return getattr(scipy.io, function)(str(path), **options)

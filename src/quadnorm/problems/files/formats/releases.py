@@ -20,6 +20,8 @@ Releases: "PDEBench Datasets", DOI 10.18419/darus-2986; "The Well: a Large-Scale
 Simulations for Machine Learning", DOI 10.48550/arXiv.2412.00568.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,10 +29,11 @@ from typing import Any
 import numpy as np
 
 from quadnorm._memory import require
-from quadnorm.problems.files.assemble import assemble, choose
+from quadnorm.problems.files.assemble import read_items
+from quadnorm.problems.files.axes import Item, Shape
 from quadnorm.problems.files.coordinates import FileCoordinates
-from quadnorm.problems.files.formats.hdf5 import attributes, coordinate, datasets, loader, opened, units
-from quadnorm.problems.files.model import SPACE, Field, FieldFile
+from quadnorm.problems.files.formats.hdf5 import attributes, coordinate, datasets, loader, opened
+from quadnorm.problems.files.model import SPACE, FieldFile
 from quadnorm.problems.files.options import ReadOptions
 
 _FLOW = {"velocity": "ntxyc", "particles": "ntxyc", "force": "nxyc"}
@@ -42,54 +45,37 @@ def read_pdebench(path: Path, options: ReadOptions) -> FieldFile:
     with opened(path) as file:
         present, notes = datasets(file), attributes(file)
         groups = sorted(name for name in file if name.isdigit() and f"{name}/data" in present)
-        coordinates, times = _coordinates(file, groups[0] if groups else "", present)
+        names = {a: f"{groups[0]}/grid/{a}" if groups else f"{a}-coordinate" for a in SPACE + "t"}
+        values = {a: coordinate(file, name) for a, name in names.items() if len(present.get(name, ())) == 1}
+    times = values.pop("t", None)
     if groups:
-        readable = {"data": _grouped(path, groups, present)}
+        items = {"data": _grouped(path, groups, present)}
+        letters = {"data": "nt" + SPACE[: len(items["data"].shape) - 3] + "c"}
     else:
-        candidates = {name: shape for name, shape in present.items() if len(shape) >= 3}
-        dim = len(coordinates) or 2
-        readable = {name: _field(path, name, shape, dim) for name, shape in candidates.items()}
-    if not readable:
+        items = {n: Item(shape, partial(loader, path, n)) for n, shape in present.items() if len(shape) >= 3}
+        letters = {n: _letters(path, n, i.shape, SPACE[: len(values) or 2]) for n, i in items.items()}
+    if not items:
         raise ValueError(f"{path}: no PDEBench arrangement; it holds {', '.join(present) or 'no dataset at all'}")
-    chosen = {name: readable[name] for name in choose(path, options, list(readable))}
-    return assemble(
-        path,
-        "pdebench",
-        chosen,
-        options,
-        FileCoordinates(coordinates),
-        "cell" if options.placement is None else None,
-        times,
-        notes,
-    )
+    options = replace(options, axes=letters)
+    lines = FileCoordinates(values)
+    return read_items(path, "pdebench", items, options, lines, law="cell", times=times, notes=notes)
 
 
-def _coordinates(file: Any, group: str, present: dict[str, Any]) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
-    names = {a: f"{group}/grid/{a}" if group else f"{a}-coordinate" for a in SPACE + "t"}
-    values = {a: coordinate(file, name) for a, name in names.items() if len(present.get(name, ())) == 1}
-    return values, values.pop("t", None)
-
-
-def _field(path: Path, name: str, shape: tuple[int, ...], dim: int) -> Field:
-    space = SPACE[:dim]
+def _letters(path: Path, name: str, shape: Shape, space: str) -> str:
     if name in _FLOW and len(shape) == len(_FLOW[name]):
-        axes = _FLOW[name]
-    elif len(shape) == dim + 1:
-        axes = "n" + space
-    elif len(shape) == dim + 2:
-        axes = "nt" + space
-    else:
-        raise ValueError(f"{path}: {name!r} has shape {shape}, which fits no PDEBench arrangement on {dim} coordinates")
-    return Field(name, axes, shape, loader(path, name), path)
+        return _FLOW[name]
+    if len(shape) - len(space) not in (1, 2):
+        raise ValueError(
+            f"{path}: {name!r} has shape {shape}, which fits no PDEBench arrangement on {len(space)} coordinates"
+        )
+    return ("n" if len(shape) == len(space) + 1 else "nt") + space
 
 
-def _grouped(path: Path, groups: list[str], present: dict[str, tuple[int, ...]]) -> Field:
+def _grouped(path: Path, groups: list[str], present: Mapping[str, Shape]) -> Item:
     shapes = {present[f"{g}/data"] for g in groups}
     if len(shapes) > 1:
         raise ValueError(f"{path}: the samples have different shapes: {', '.join(map(str, sorted(shapes)))}")
-    (shape,) = shapes
-    axes = "nt" + SPACE[: len(shape) - 2] + "c"
-    return Field("data", axes, (len(groups), *shape), partial(_stack, path, groups), path)
+    return Item((len(groups), *shapes.pop()), lambda _: partial(_stack, path, groups))
 
 
 def _stack(path: Path, groups: list[str], index: Any) -> np.ndarray:
@@ -114,46 +100,41 @@ def read_well(path: Path, options: ReadOptions) -> FieldFile:
             raise ValueError(
                 f"{path}: dimensions/spatial_dims names {names}, the group holds {list(file['dimensions'])}"
             )
-        coordinates = {
+        values = {
             letter: coordinate(file, f"dimensions/{name}")
             for letter, name in zip(SPACE, names, strict=False)
             if file[f"dimensions/{name}"].ndim == 1
         }
         times = coordinate(file, "dimensions/time") if "time" in file["dimensions"] else None
-        periodic = _periodic(file)
-        readable = {
+        kinds: dict[str, set[str]] = {}  # of the boundary conditions on each axis
+        for group in map(attributes, file.get("boundary_conditions", {}).values()):
+            for name in map(str, group.get("associated_dims", [])):
+                kinds.setdefault(name, set()).add(str(group.get("bc_type", "")).lower())
+        found = {
             name: _well_field(path, file[group][name], group, name, len(names))
             for group in _GROUPS
             if group in file
             for name in file[group]
         }
     count = notes.get("n_trajectories")
-    for f in readable.values():
-        if f.axes.startswith("n") and count is not None and f.shape[0] != count:
-            raise ValueError(f"{path}: n_trajectories is {count}, but {f.name!r} holds {f.shape[0]} samples")
-    chosen = {name: readable[name] for name in choose(path, options, list(readable))}
-    known = [("periodic" if name in periodic else None) if options.placement is None else None for name in names]
-    return assemble(path, "the_well", chosen, options, FileCoordinates(coordinates), known, times, notes)
+    for name, (i, letters) in found.items():
+        if letters.startswith("n") and count is not None and i.shape[0] != count:
+            raise ValueError(f"{path}: n_trajectories is {count}, but {name!r} holds {i.shape[0]} samples")
+    options = replace(options, axes={name: letters for name, (_, letters) in found.items()})
+    law = ["periodic" if kinds.get(name) == {"periodic"} else None for name in names]
+    items, lines = {name: i for name, (i, _) in found.items()}, FileCoordinates(values)
+    return read_items(path, "the_well", items, options, lines, law=law, times=times, notes=notes)
 
 
-def _periodic(file: Any) -> set[str]:
-    """Names of the axes on which every boundary condition is periodic."""
-    kinds: dict[str, set[str]] = {}
-    for group in file.get("boundary_conditions", {}).values():
-        notes = attributes(group)
-        for name in notes.get("associated_dims", []):
-            kinds.setdefault(str(name), set()).add(str(notes.get("bc_type", "")).lower())
-    return {name for name, types in kinds.items() if types == {"periodic"}}
-
-
-def _well_field(path: Path, data: Any, group: str, name: str, dim: int) -> Field:
+def _well_field(path: Path, data: Any, group: str, name: str, dim: int) -> tuple[Item, str]:
+    """An array of the Well, and the letters of its axes."""
     notes = attributes(data)
     varies = notes.get("dim_varying", [True] * dim)
-    axes = "n" * bool(notes.get("sample_varying", True)) + "t" * bool(notes.get("time_varying", True))
-    axes += "".join(letter for letter, v in zip(SPACE, varies, strict=False) if v) + _GROUPS[group]
-    if len(axes) != data.ndim:
+    letters = "n" * bool(notes.get("sample_varying", True)) + "t" * bool(notes.get("time_varying", True))
+    letters += "".join(letter for letter, v in zip(SPACE, varies, strict=False) if v) + _GROUPS[group]
+    if len(letters) != data.ndim:
         raise ValueError(
-            f"{path}: {group}/{name} has shape {data.shape}, its attributes promise {len(axes)} axes ({axes}: "
+            f"{path}: {group}/{name} has shape {data.shape}, its attributes promise {len(letters)} axes ({letters}: "
             "n sample, t time, x y z space, c d components)"
         )
-    return Field(name, axes, tuple(data.shape), loader(path, f"{group}/{name}"), path, units(data))
+    return Item(tuple(data.shape), partial(loader, path, f"{group}/{name}"), (), notes), letters

@@ -120,7 +120,8 @@ def _explain(error: Exception, arguments: Sequence[str]) -> int:
 
 
 _PARAMETER = re.compile(
-    r"(?<![\w.])(?<!-p )(placement|domain|axes|channels|mask|ignore_coordinates|allow_nan|skip_nan)=(?:'([^']*)'|(\w*))"
+    r"(?<![\w.])(?<!-p )(placement|domain|axes|channels|mask|ignore_coordinates|allow_nan|skip_nan|"
+    r"(?:input|output)(?:_time)?)=(?:'([^']*)'|(\w*))"
 )
 
 
@@ -131,11 +132,14 @@ def as_typed(message: str, arguments: Sequence[str]) -> str:
     'pass problem.params.placement=endpoint and problem.params.ignore_coordinates=true'
     >>> as_typed("pass placement='endpoint'", ["data", "show"])
     'pass -p placement=endpoint'
+    >>> as_typed("say so with input=NAME and output=NAME", ["train"])
+    'say so with problem.params.input=NAME and problem.params.output=NAME'
     """
     prefix = {"train": "problem.params.", "data": "-p "}.get(next((a for a in arguments if a[:1] != "-"), ""))
     if prefix is None:
         return message
-    return _PARAMETER.sub(lambda m: f"{prefix}{m[1]}={m[2] or (m[3] or '').lower()}", message)
+    typed = {"True": "true", "False": "false"}
+    return _PARAMETER.sub(lambda m: f"{prefix}{m[1]}={m[2] or typed.get(m[3] or '', m[3] or '')}", message)
 
 
 def _got(error: Exception, arguments: Sequence[str]) -> str:

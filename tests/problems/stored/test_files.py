@@ -117,6 +117,12 @@ def test_one_dimension(tmp_path):
     assert tuple(p.sample(range(4), 33)[0].shape) == (4, 1, 33)
 
 
+@pytest.mark.parametrize("names", [("initial", "final"), ("a0", "uT")])
+def test_usual_names_are_found(tmp_path, names):
+    p = problem("files", train=save(tmp_path / "a", 9, 4, names=names) + ".npz", placement="endpoint")
+    assert (p.inputs, p.outputs) == ((names[0],), (names[1],))
+
+
 def test_bad_files_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"no file to train on; give train="):
         problem("files")

@@ -19,7 +19,10 @@ from quadnorm.problems.files.model import SPACE
 from quadnorm.problems.files.places import Places, places_of
 
 # Usual pairs of names: (input field, output field).
-PAIRS = (("x", "y"), ("a", "u"), ("coeff", "sol"), ("input", "output"), ("inputs", "targets"), ("nu", "tensor"))
+PAIRS = (
+    ("x", "y"), ("a", "u"), ("coeff", "sol"), ("input", "output"), ("inputs", "targets"), ("nu", "tensor"),
+    ("initial", "final"), ("a0", "uT"), ("u0", "uT"),
+)  # fmt: skip
 SOME = 64  # samples that are looked through at a time
 _complete: dict[Any, npt.NDArray[np.bool_]] = {}  # which samples of which files are finite
 

@@ -43,8 +43,9 @@ def budget_lines(study: Study, variant: Variant) -> tuple[str, ...]:
     params = ", ".join(f"{k} {v}" for k, v in variant.operator_params.items())
     trained = " and ".join(grid_name(n) for n in variant.train)
     setting = ", ".join(f"{k} {v}" for k, v in variant.problem_params.items())
+    operator = f"{variant.operator} ({params})" if params else variant.operator
     lines = [
-        f"{variant.operator} ({params}) on {variant.problem}{f' ({setting})' if setting else ''}, trained at {trained}",
+        f"{operator} on {variant.problem}{f' ({setting})' if setting else ''}, trained at {trained}",
         f"{study.preset} preset: {b.train} training and {b.test} test samples, {b.epochs} epochs, batch {b.batch}, "
         f"learning rate {b.lr:g}",
     ]

@@ -1,6 +1,6 @@
 """
-A stranger's FNO
-================
+neuraloperator's FNO
+====================
 
 The FNO of `neuraloperator <https://neuraloperator.github.io>`_, with its own training loop and nothing of ours inside.
 Trained at 33², used at 129² in four ways. Needs ``pip install 'quadnorm[compat]'``.

@@ -18,7 +18,7 @@ PAGES = [
 ]
 # Riddles that stood in messages and pages, and what to write instead.
 RIDDLES = {
-    r"whoever names|stranger's file": "who runs what, by name",
+    r"whoever names|[Ss]tranger's\b": "who runs what, by name; another library's model",
     r"(was|is|are|be) looked at\b|looked into": "recorded, inspected, checked",
     r"seen at work": "needs a sample input",
     r"makes other calls than": "the forward pass changed since it was recorded",

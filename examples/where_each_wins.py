@@ -82,7 +82,7 @@ def evaluated(run: Path, done: dict[str, float], keep: Callable[[], None]) -> No
             "bicubic": upsampled(model, sizes, placement, restrict, "bicubic"),
             "transferred": transferred,
         }
-        for name, way in ways.items():
+        for name, way in ((name, way) for name, way in ways.items() if f"{n}|{name}" not in done):
             record = run / "evaluations" / f"{RECORDED.get(name, name)}@{n}.json"
             if name in RECORDED and record.exists():
                 errors = json.loads(record.read_text(encoding="utf-8"))["plain"]

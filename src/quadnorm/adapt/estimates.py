@@ -39,13 +39,12 @@ from quadnorm.measures.placement import PLACEMENTS
 
 NO_DATA_ERROR = 1e-2  # relative error that is presumed of a model without targets: decides what is worth a run
 NEWS_NOISE = 0.02  # energy of the noise in what the input's detail does, over that of the model's error
-NEWS_DRIFT = 0.75  # energy of that noise, over what else differs between the anchored model and the native run
-NEWS_LARGEST = 1.5  # times the energy of the model's error: a larger effect is no news but a network out of its depth
+NEWS_DRIFT = 0.25  # energy of that noise, over what else differs between the anchored model and the native run
 NEWS_WITHOUT_DATA = 0.5  # the share where no error is known
 NEWS_DRIFT_FINEST = 3.0  # the same at the finest scale of the training grid
 NEWS = 1e-4  # energy of the input's detail over its variance from which on there is news
 NOISE = 4.0  # energy of the noise between the training nodes over that one level down, at nodes that were trained on
-PLAUSIBLE = 4.0  # detail with more than so many times the expected energy is not believed of the best network
+PLAUSIBLE = 4.0  # what has more than so many times the expected energy is not believed of the best network
 OUTSIDE = 2.0  # energy that extrapolation misses, over the smooth law's value
 
 
@@ -217,22 +216,23 @@ def _ratio(a: Tensor, b: Tensor) -> Tensor:
 def _news_share(effect: float, drift: float, error: float, known: bool) -> float:
     """The share of what the input's detail does, of energy ``effect``, that is used; ``error``: the model's own.
 
-    The detail is what the training grid's input lacks, so that it explains part of the error there: an effect that is
-    larger than the error is a network's answer to inputs such as it has not seen. Small ones drown in noise: a part of
-    the error's, and of the ``drift`` by which the anchored model differs from the native run on an input without news.
-    It is large where anchoring does not reach what depends on the grid, as in kernels of several samples.
+    The detail is what the training grid's input lacks, so that it explains part of the error there: what of the effect
+    is larger than that is noise, and an effect of several times the error is a network's answer to inputs such as it
+    has not seen. Small ones drown in noise: a part of the error's, and of the ``drift`` by which the anchored model
+    differs from the native run on an input without news. It is large where anchoring does not reach what depends on the
+    grid, as in kernels of several samples; a model that drifts by its own error is no longer the one that was trained.
 
-    >>> [round(_news_share(effect, 0.0, 0.01, True), 2) for effect in (0.0004, 0.002, 0.01, 0.014, 0.02)]
-    [0.5, 0.9, 0.98, 0.88, 0.0]
-    >>> [round(_news_share(0.002, drift, 0.01, True), 2) for drift in (0.0002, 0.001, 0.003)]
-    [0.83, 0.56, 0.0]
+    >>> [round(_news_share(effect, 0.0, 0.01, True), 2) for effect in (0.0004, 0.002, 0.01, 0.02, 0.05)]
+    [0.5, 0.9, 0.98, 0.62, 0.0]
+    >>> [round(_news_share(0.002, drift, 0.01, True), 2) for drift in (0.0002, 0.001, 0.01)]
+    [0.86, 0.71, 0.0]
     """
     clean = _clean(effect, drift, NEWS_DRIFT)
     if not known:
         return NEWS_WITHOUT_DATA * clean
-    if effect > NEWS_LARGEST * error:
+    if effect > PLAUSIBLE * error:
         return 0.0
-    clean *= _clean(effect, error, NEWS_NOISE)
+    clean *= _clean(effect, error, NEWS_NOISE) * _clean(error, drift, 1.0)
     return clean * min(1.0, 1.25 * error / max(effect, 1e-300))
 
 

@@ -166,12 +166,12 @@ def _words(s: FieldShares) -> Iterator[str]:
     if any(share > 0 for share in (*s.smoothing[0], *s.smoothing[1])):
         yield f"finest scale of the native output: {_range(s.smoothing[0])} of it taken out as noise"
     if "predicted" in facts:
-        sizes = f"the network's detail is {_root(facts['predicted'])} of the output, {_root(facts['expected'])}"
-        used = f"{_range(s.gain)} of it is used" if s.evaluates else "it is left out, as too little would change"
+        sizes = f"the network's detail is {_root(facts['predicted'])} of the output"
         if "moved" in facts:
-            sizes += f", a shift of the training grid changes {_root(facts['moved'])}"
+            sizes += f" (of which {_root(facts['moved'])} come from where the training grid lies)"
+        used = f"{_range(s.gain)} of it is used" if s.evaluates else "it is left out, as too little would change"
         trust = f"one level down {_range(facts['trust'])} of it is right"
-        yield f"between the training nodes: {sizes} is to be expected, and {trust}: {used}"
+        yield f"between the training nodes: {sizes}, {_root(facts['expected'])} is to be expected, and {trust}: {used}"
     if "beyond" in facts:
         missed = f"extrapolation misses {_root(facts['missed'])} of the output, the network differs from it by "
         yield f"outside the training nodes: {missed}{_root(facts['beyond'])}: {_range(s.outside)} of that is used"
@@ -188,5 +188,6 @@ def _range(values: Values) -> str:
 
 
 def _root(energies: Values) -> str:
-    low, high = (f"{100 * e**0.5:.2g}" for e in (min(energies), max(energies)))
+    roots = (100 * e**0.5 for e in (min(energies), max(energies)))
+    low, high = (f"{r:.2g}" if r < 99.5 else f"{r:.0f}" for r in roots)
     return f"{low} %" if low == high else f"{low} to {high} %"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from math import exp, log, nan
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import torch
@@ -28,9 +28,9 @@ def run(scale: float = 1.0, repeats: int = 7) -> list[BenchRow]:
     """Passes at 65² and 129² (times ``scale``) of models for 33², anchored and extended, batch 2.
 
     And :func:`quadnorm.transfer` at 129². The peer is the model as trained, on the same grid; an extended model's time
-    includes its run at 33². Rows without a peer: seconds to adapt the model, and those of the first call on a grid, in
-    which its graph is captured. Memory is the rise of the peak in a forward pass without gradients. The last rows are
-    geometric means of the ratios.
+    includes its run at 33². Seconds are those of the processor, over all threads. Rows without a peer: seconds to adapt
+    the model, and those of the first call on a grid, in which its graph is captured. Memory is the rise of the peak in
+    a forward pass without gradients. The last rows are geometric means of the ratios.
     """
     torch.manual_seed(0)
     grids = [max(35, round((n - 1) * scale) + 1) for n in (65, 129)]
@@ -49,9 +49,9 @@ def run(scale: float = 1.0, repeats: int = 7) -> list[BenchRow]:
 def _rows(name: str, model: nn.Module, grids: list[int], repeats: int) -> Iterator[BenchRow]:
     adapted: dict[str, Any] = {"as trained": model}
     for way, make in WAYS.items():
-        start = perf_counter()
+        start = process_time()
         adapted[way] = make(model)
-        yield row(f"{name}, {way}: adapting", "33×33", perf_counter() - start, "", nan)
+        yield row(f"{name}, {way}: adapting", "33×33", process_time() - start, "", nan)
     for n in grids:
         x = torch.randn(2, 1, n, n)
 
@@ -65,15 +65,15 @@ def _rows(name: str, model: nn.Module, grids: list[int], repeats: int) -> Iterat
 
         size, peaks = f"2×1×{n}×{n}", {}
         for way, m in adapted.items():
-            start = perf_counter()
+            start = process_time()
             forward(m)
             if way != "as trained":
-                yield row(f"{name}, {way}: first call", size, perf_counter() - start, "", nan)
+                yield row(f"{name}, {way}: first call", size, process_time() - start, "", nan)
             backward(m)
             peaks[way] = peak_memory(lambda m=m: forward(m))
         for what, run_pass in (("forward", forward), ("and backward", backward)):
             calls = {way: lambda m=m, f=run_pass: f(m) for way, m in adapted.items()}
-            seconds = interleaved(calls, repeats)
+            seconds = interleaved(calls, repeats, process_time)
             for way in WAYS:
                 yield row(f"{name}, {way}: {what}", size, seconds[way], "as trained", seconds["as trained"], peaks[way])
         for way in WAYS:
@@ -102,7 +102,7 @@ def _transferred(name: str, model: nn.Module, n: int, repeats: int) -> list[Benc
         with torch.no_grad():
             run()
     with torch.no_grad():
-        seconds = interleaved(runs, repeats)
+        seconds = interleaved(runs, repeats, process_time)
     rows = []
     for what, (_, _, forwards) in parts.items():
         promised = seconds["natively"] + forwards * seconds["as trained"]

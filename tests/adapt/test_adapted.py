@@ -395,3 +395,43 @@ def test_one_model_from_many_threads_on_many_grids():
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(call, range(16)))
     assert not errors
+
+
+def test_graphs_that_are_in_use_are_kept(monkeypatch):
+    monkeypatch.setattr("quadnorm.adapt.graphs.kinds.MAX_KINDS", 2)
+    model = nn.Sequential(nn.Conv1d(1, 4, 1), nn.GroupNorm(1, 4), nn.GELU(), nn.Conv1d(4, 1, 1))
+    adapted = qn.extend(model, 9, "endpoint")
+    for n in (11, 13, 11, 15):
+        adapted(torch.randn(2, 1, n))
+    assert [kind[1][0] for kind in adapted._graphs.kinds] == [(11,), (15,)]
+
+
+def test_wide_hidden_fields_are_made_strip_by_strip():
+    """Same numbers and derivatives, and no tensor that is as wide as the hidden field on the whole grid."""
+    torch.manual_seed(0)
+    model = FNO(width=4, modes=3, layers=1)
+    adapted = qn.extend(model, (9, 9), "endpoint")
+    x = torch.randn(3, 1, 49, 49, requires_grad=True)
+    expected = adapted.run_steered((x,), {}, (49, 49))
+    y = adapted(x)
+    (ready,) = next(iter(adapted._graphs.kinds.values())).ready
+    hidden = [n for n in ready.graph.module.graph.nodes if n.target is torch.ops.aten.gelu.default]
+    sizes = []
+
+    class Sizes(torch.fx.Interpreter):
+        def run_node(self, n):
+            result = super().run_node(n)
+            if n in hidden:
+                sizes.append(result.shape[-1] * result.shape[1])
+            return result
+
+    state = [home[name] for home, name in ready.slots]
+    Sizes(ready.graph.module).run(*state, x)
+    wide = model.head.first.weight.shape[0]
+    assert max(sizes) == max(wide * 1024, 4 * 49 * 49)
+    torch.testing.assert_close(y, expected, rtol=1e-5, atol=1e-6)
+    direction = torch.randn_like(y)
+    leaves = [x, *model.parameters()]
+    ours, theirs = (torch.autograd.grad(out, leaves, direction) for out in (y, expected))
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)

@@ -155,6 +155,24 @@ def test_what_real_pairs_cannot_say_stays_complex(unknown):
     assert not any("pair" in name for name, _ in plain.named_buffers())
 
 
+def test_absolute_values_in_real_pairs_have_the_derivative_of_complex_ones():
+    """It is 0 where the number is 0, as for waves that a field does not have; that of a root is infinite."""
+    plain = compared_on_one_grid(lambda z: z + z.abs())
+    assert not any("fft" in str(n.target) for n in plain.graph.nodes)
+    x = torch.zeros(1, 1, 17, requires_grad=True)
+    (found,) = torch.autograd.grad(plain(x).square().sum() + plain(x).sum(), x)
+    assert torch.isfinite(found).all()
+
+
+def test_real_pairs_that_give_other_numbers_are_refused(monkeypatch):
+    def taxicab(self, re, im):
+        return self._do(torch.ops.aten.add.Tensor, *(self._do(torch.ops.aten.abs.default, p) for p in (re, im)))
+
+    monkeypatch.setattr("quadnorm.adapt.graphs.real_pairs._Rewriter._length", taxicab)
+    plain = compared_on_one_grid(lambda z: z + z.abs())  # compared with the adapted model
+    assert any("fft" in str(n.target) for n in plain.graph.nodes)
+
+
 def compared_on_one_grid(function):
     """The plain module of a model that changes coefficients, compared with the adapted model."""
 

@@ -106,20 +106,58 @@ def test_a_pointwise_normaliser_is_taken_to_other_grids(placement):
     assert "interpolated to other grids" in fixed.anchor_report["mean"].why
 
 
-def test_a_model_of_one_grid_is_refused():
-    class Positions(nn.Module):
-        """A table of positions for patches of the training grid, as in vision transformers."""
+class Positions(nn.Module):
+    """A table of positions for patches of the training grid, as in vision transformers."""
 
-        def __init__(self):
-            super().__init__()
-            self.patch, self.back = nn.Conv2d(1, 8, 4, 4), nn.ConvTranspose2d(8, 1, 4, 4)
+    def __init__(self, table):
+        super().__init__()
+        self.patch, self.back = nn.Conv2d(1, 8, 4, 4), nn.ConvTranspose2d(8, 1, 4, 4)
+        waves = torch.sin(torch.arange(16.0)[:, None] * torch.arange(8) / 8)[None]
+        if table == "learned":
             self.table = nn.Parameter(torch.randn(1, 16, 8))
-            self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        else:  # as SimpleViT has them
+            self.register_buffer("table", waves, persistent=False)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
 
-        def forward(self, x):
-            h = self.patch(x)
-            tokens = self.layer(h.flatten(2).mT + self.table)
-            return self.back(tokens.mT.reshape(h.shape))
+    def forward(self, x):
+        h = self.patch(x)
+        tokens = self.layer(h.flatten(2).mT + self.table)
+        return self.back(tokens.mT.reshape(h.shape))
 
+
+class Mixing(nn.Module):
+    """Positions of patches, mixed by their waves, as in DPOT."""
+
+    def __init__(self):
+        super().__init__()
+        self.patch, self.back = nn.Conv2d(1, 8, 4, 4), nn.ConvTranspose2d(8, 1, 4, 4)
+        self.table, self.norm = nn.Parameter(torch.randn(1, 8, 4, 4)), nn.GroupNorm(2, 8)
+
+    def forward(self, x):
+        h = self.patch(x) + self.table
+        waves = torch.fft.rfft2(self.norm(h), norm="ortho")
+        return self.back(h + torch.fft.irfft2(waves * waves.abs().tanh(), s=h.shape[-2:], norm="ortho"))
+
+
+class Latent(nn.Module):
+    """Tokens of latent space for a fixed number of patches, as in LSM."""
+
+    def __init__(self):
+        super().__init__()
+        self.lift, self.head = nn.Conv2d(1, 8, 1), nn.Conv2d(8, 1, 1)
+        self.tokens = nn.Parameter(torch.randn(4, 8))
+
+    def forward(self, x):
+        v = self.lift(x)
+        patches = v.reshape(-1, 8, 4, 4, 4, 4).permute(0, 2, 4, 3, 5, 1).reshape(-1, 16, 16, 8)
+        latent = (self.tokens @ patches.mT).softmax(-1) @ patches
+        patches = patches + (patches @ latent.mT).softmax(-1) @ latent
+        v = patches.reshape(-1, 4, 4, 4, 4, 8).permute(0, 5, 1, 3, 2, 4).reshape(-1, 8, 16, 16)
+        return self.head(v)
+
+
+@pytest.mark.parametrize("make", [lambda: Positions("learned"), lambda: Positions("waves"), Mixing, Latent])
+def test_a_model_of_one_grid_is_refused(make):
+    """It would be the model, and raise at the first grid that is another one."""
     with pytest.raises((CannotFollowError, ValueError), match=r"does not run on other grids|found no spatial sum"):
-        qn.anchor(Positions().eval(), (16, 16), "cell", example=field(16, 16))
+        qn.anchor(make().eval(), (16, 16), "cell", example=field(16, 16), force=True)

@@ -22,6 +22,7 @@ from quadnorm._tensors import is_plain
 from quadnorm.adapt.graphs.capture import Obstacle
 from quadnorm.adapt.graphs.kinds import LOCK, Graphs
 from quadnorm.adapt.graphs.passes import plain_module
+from quadnorm.adapt.graphs.proof import difference_of, with_gradients
 from quadnorm.adapt.graphs.real_pairs import NotInRealPairsError, in_real_pairs
 from quadnorm.adapt.planning.plan import input_kind
 from quadnorm.adapt.watching.layouts import grid_of_inputs, needs_grid, regridded
@@ -146,7 +147,8 @@ class Adapted(nn.Module, ABC):
         It compiles (``torch.compile``), exports (``torch.export``, ``torch.onnx``) and is traced by ``torch.jit``. Its
         batch is free unless ``batch`` fixes it. Parameters are shared with the model, and have its names. Complex
         arithmetic is done in pairs of real numbers where all of its operations are known, Fourier transforms by
-        matrices, so that it exports to runtimes without complex numbers.
+        matrices, so that it exports to runtimes without complex numbers. Should the example's output or derivatives
+        not be the same in pairs, it stays complex.
 
         Args:
             grid: samples per axis.
@@ -174,18 +176,27 @@ class Adapted(nn.Module, ABC):
         given = mapped(Tensor.detach, (args, kwargs))
         old = self.grid_of(args, kwargs, self.resolution if needs_grid(self.layout, d) else None)
         args, kwargs = given = self.regridded(given, old, shape)
-        graph = self._graphs.plain_graph(self, args, kwargs, shape, batch)
+        graph, proven = self._graphs.plain_graph(self, args, kwargs, shape, batch)
         if batch is None and graph.comparisons:
             raise ValueError(
                 f"the model does different things for different batches ({'; '.join(graph.comparisons)}); pass batch=, "
                 "and use one module for each"
             )
         name = f"{type(self.model).__name__}At{'x'.join(map(str, shape))}"
-        plain = plain_module(graph.module, graph.state, self.model, _input_names(self.model, given), graph.output, name)
+
+        def plain_copy() -> fx.GraphModule:
+            names = _input_names(self.model, given)
+            return plain_module(graph.module, graph.state, self.model, names, graph.output, name)
+
+        plain = plain_copy()
         try:
-            return in_real_pairs(plain)
+            pairs = in_real_pairs(plain_copy())  # it takes over the constants of the one that it is given
         except NotInRealPairsError:
             return plain
+        with torch.enable_grad():
+            inputs = tensors(with_gradients(proven))
+            differs = difference_of(lambda: plain(*inputs), lambda: pairs(*inputs), inputs, [*plain.parameters()])
+        return plain if differs else pairs
 
     def save(self, path: str | Path) -> None:
         """Write how the model was adapted as a small JSON file; the weights stay in the model's own checkpoint.

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm.adapt.drift import relative
-from quadnorm.adapt.operations.fourier import ForwardTransform, InverseTransform, Transform, resized
+from quadnorm.adapt.operations.fourier import ForwardTransform, InverseTransform, Transform
 from quadnorm.adapt.operations.padding import Padding
 from quadnorm.adapt.planning.follow import run_under
 from quadnorm.adapt.planning.listing import action_and_reason
@@ -24,6 +24,7 @@ from quadnorm.adapt.watching.patches import unhidden
 from quadnorm.adapt.watching.trees import tensors, with_tensors
 from quadnorm.adapt.watching.watch import leaving_no_trace
 from quadnorm.carry.grids import carry
+from quadnorm.carry.waves import resized
 from quadnorm.measures.base import Shape
 
 

@@ -24,9 +24,8 @@ from torch import Tensor, fx, nn
 from torch.func import functional_call
 
 from quadnorm import _torch
-from quadnorm._precision import under_autocast
 from quadnorm._tensors import capturing
-from quadnorm.adapt.graphs.passes import fold_constants, merge_repeated, without_unused, written_nodes
+from quadnorm.adapt.graphs.passes import fold_constants, in_strips, merge_repeated, without_unused, written_nodes
 from quadnorm.adapt.watching.trees import mapped, tensors
 from quadnorm.adapt.watching.watch import CannotFollowError, first_line
 
@@ -167,6 +166,7 @@ def capture(
     _refuse_writing(graph)
     merge_repeated(graph.module)
     fold_constants(graph.module)
+    in_strips(graph.module)
     graph.state = without_unused(graph.module, graph.state)
     return graph
 
@@ -302,89 +302,3 @@ class _Numbers:
             with self.graph.inserting_after(times):
                 self.last = self.nodes[v, w] = self.graph.call_function(operator.add, (times, v - slope * self.p))
         return self.nodes[v, w]
-
-
-# --- proof -----------------------------------------------------------------------------------------------------------
-
-TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}  # relative; half precision has 3e-2
-
-
-def check(graph: Graph, prepare: Prepare, model: nn.Module, arguments: Any) -> None:
-    """Raise if the graph does not give what the steered run gives on these arguments, derivatives included."""
-    slots = state_slots(model)
-    buffers = [(b, b._version) for b in model.buffers()]
-    steer = prepare(model, arguments)
-    inputs = mapped(lambda t: t.detach().clone().requires_grad_(torch.is_grad_enabled() and is_real(t)), arguments)
-
-    def graph_run() -> Any:
-        state = [home[name] for home, name in (slots[key] for key in graph.state)]
-        try:
-            return graph.module(*state, *tensors(inputs))
-        except RuntimeError as error:  # the steered run came through
-            raise CannotCaptureError(Obstacle.GRAPH, first_line(error)) from error
-
-    def steered_run() -> Any:
-        return steer(model, *inputs)
-
-    results = []
-    for run in (steered_run, graph_run):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            y = tensors(run())
-        leaves = [t for t in (*tensors(inputs), *model.parameters()) if t.requires_grad]
-        results.append((y, _derivatives(y, leaves)))
-    if any(b._version != version for b, version in buffers):
-        raise CannotCaptureError(Obstacle.STATISTICS)
-    (y, dy), (z, dz) = results
-    # The graph may round elsewhere: in half precision, derivatives by parameters in single precision are no better.
-    halves = [t for t in (*y, *tensors(inputs)) if t.dtype in (torch.bfloat16, torch.float16)]
-    least = 3e-2 if halves or any(map(under_autocast, y)) else 0.0
-    if len(y) != len(z) or not all(_agree(s, t, least) for s, t in zip(y, z, strict=True)):
-        raise CannotCaptureError(Obstacle.GRAPH)
-    if not _agree_together(dy, dz, least):
-        raise CannotCaptureError(Obstacle.DERIVATIVE)
-
-
-def is_real(t: Tensor) -> bool:
-    """Whether a tensor holds real or complex numbers, not labels."""
-    return t.is_floating_point() or t.is_complex()
-
-
-def _derivatives(y: list[Tensor], leaves: list[Tensor]) -> list[Tensor]:
-    """Derivatives of a fixed combination of all outputs by the leaves."""
-    outputs = [t for t in y if t.requires_grad]
-    if not outputs or not leaves:
-        return []
-    random = torch.Generator("cpu").manual_seed(1)
-    directions = [torch.randn(t.shape, generator=random, device="cpu", dtype=t.dtype).to(t.device) for t in outputs]
-    found = torch.autograd.grad(outputs, leaves, directions, allow_unused=True)
-    return [torch.zeros_like(t) if d is None else d for t, d in zip(leaves, found, strict=True)]
-
-
-def _limit(t: Tensor, least: float) -> float:
-    return max(TOLERANCE.get(t.abs().dtype, 3e-2), least)
-
-
-def _agree(a: Tensor, b: Tensor, least: float) -> bool:
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return False
-    if not is_real(a):
-        return torch.equal(a, b)
-    return bool(_size(a - b) <= _limit(a, least) * _size(a))
-
-
-def _agree_together(a: list[Tensor], b: list[Tensor], least: float) -> bool:
-    """Whether lists of derivatives agree, small ones in comparison with the largest."""
-    if not a:
-        return not b
-    largest = max(_size(t) for t in a)
-    return len(a) == len(b) and all(
-        s.shape == t.shape and _size(s - t) <= 10 * _limit(s, least) * max(_size(s), 0.01 * largest)
-        for s, t in zip(a, b, strict=True)
-    )
-
-
-def _size(t: Tensor) -> float:
-    """The L² norm of what is finite: a model may well return infinity or NaN at places."""
-    wide = torch.complex128 if t.is_complex() else torch.float64
-    return float(torch.linalg.vector_norm(torch.nan_to_num(t.detach().to(wide), 0.0, 0.0, 0.0)))

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
@@ -23,18 +23,17 @@ from quadnorm.adapt.graphs.capture import (
     Obstacle,
     Steer,
     capture,
-    check,
-    is_real,
     state_slots,
     twin_of,
     with_batch,
 )
 from quadnorm.adapt.graphs.changes import WatchedModel, attributes, changes
+from quadnorm.adapt.graphs.proof import check, is_real
 from quadnorm.adapt.watching.layouts import batch_of_inputs
 from quadnorm.adapt.watching.trees import mapped, tensors
 from quadnorm.measures.base import Shape
 
-MAX_KINDS = 32  # of input that graphs are kept for, those that came last
+MAX_KINDS = 32  # of input that graphs are kept for, those that were used last
 MAX_CHANGES = 8  # of the model's attributes; a model that changes more often is run without graphs
 LOCK = threading.RLock()  # watching and steering replace functions of PyTorch's, one thread at a time
 _LOG = logging.getLogger("quadnorm")
@@ -56,7 +55,7 @@ class SteeredModel(Protocol):
 
 
 class _UnknownArgumentError(TypeError):
-    """An argument that cannot be compared from call to call."""
+    pass
 
 
 def _skeleton(value: Any) -> Any:
@@ -170,8 +169,11 @@ class Graphs:
             return adapted.run_steered(args, kwargs, shape)
         return ready([t if t.is_contiguous() else t.contiguous() for t in given.tensors])
 
-    def plain_graph(self, adapted: SteeredModel, args: Any, kwargs: Any, shape: Shape, batch: int | None) -> Graph:
-        """The graph of one grid for all batches, or for one ``batch``, on its own; raises where there is none."""
+    def plain_graph(
+        self, adapted: SteeredModel, args: Any, kwargs: Any, shape: Shape, batch: int | None
+    ) -> tuple[Graph, Any]:
+        """The graph of one grid for all batches, or for one ``batch``, on its own, and arguments that it is right for;
+        raises where there is none."""
         with LOCK, torch.enable_grad():
             given = _Input.of(adapted, args, kwargs, shape)
             watched = WatchedModel(adapted.model)
@@ -184,7 +186,7 @@ class Graphs:
             graph = proof.new_graph(adapted.model, fixed=batch is not None)
             if not graph.exact:  # a module that runs alone cannot compare new batches
                 proof.require(graph, (1, 2, 8, 9, 17, 33))
-            return graph
+            return graph, given.arguments
 
     def _watch(self, adapted: SteeredModel) -> WatchedModel:
         """Start anew with a model whose attributes have changed."""
@@ -199,6 +201,8 @@ class Graphs:
     def _ready(self, adapted: SteeredModel, key: Any, given: _Input, shape: Shape) -> _Ready | None:
         kind = self.kinds.get(key)
         if kind is not None:
+            with suppress(KeyError):  # another thread may have dropped them just now
+                self.kinds.move_to_end(key)
             found = self._fitting(kind, given.batch)
             if found is not None or kind.obstacle is not None:
                 return found

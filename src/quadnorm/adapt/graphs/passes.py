@@ -170,6 +170,61 @@ def fold_constants(module: fx.GraphModule) -> None:
     module.recompile()
 
 
+STRIP = 2**10  # points of a hidden field that are made at once
+STRIPS = 32  # at most, so that graphs of fine grids stay small
+_ACTIVATIONS = (aten.gelu.default, aten.relu.default, aten.tanh.default, aten.silu.default)
+
+
+def in_strips(module: fx.GraphModule) -> None:
+    """Make wide hidden fields strip by strip: W₂ g(W₁ x + b₁) + b₂ of points (B, C, N), the heads of neural operators.
+
+    Each of its calls acts on single points, so that the hidden field need never be in memory as a whole.
+    """
+    graph = module.graph
+    for last in list(graph.nodes):
+        calls = _hidden_field(last)
+        if calls is None:
+            continue
+        first, inner = calls
+        points = _shape(first)[-1]
+        step = max(STRIP, -(-points // STRIPS))
+        strips = []
+        with graph.inserting_before(last):
+            for start in range(0, points, step):
+                at = -1, start, min(step, points - start)
+                x = graph.call_function(aten.narrow.default, (first.args[2], *at))
+                onto = last.args[0]
+                if _shape(onto)[-1] == points:
+                    onto = graph.call_function(aten.narrow.default, (onto, *at))
+                hidden = graph.call_function(first.target, (*first.args[:2], x), dict(first.kwargs))
+                hidden = graph.call_function(inner.target, (hidden, *inner.args[1:]), dict(inner.kwargs))
+                strips.append(graph.call_function(last.target, (onto, last.args[1], hidden), dict(last.kwargs)))
+            whole = graph.call_function(aten.cat.default, (strips, -1))
+        whole.meta.update(last.meta)
+        last.replace_all_uses_with(whole)
+        for n in (last, inner, first):
+            graph.erase_node(n)
+    module.recompile()
+
+
+def _hidden_field(last: Any) -> tuple[Any, Any] | None:
+    """The first product and the activation of two products by points, where the field between them is worth strips."""
+    product = aten.baddbmm.default
+    inner: Any = last.args[2] if last.target is product else None
+    first: Any = inner.args[0] if isinstance(inner, fx.Node) and inner.target in _ACTIVATIONS else None
+    if not isinstance(first, fx.Node) or first.target is not product or len(inner.users) > 1 or len(first.users) > 1:
+        return None
+    (_, wide, points), bias, onto = _shape(first), _shape(first.args[0]), _shape(last.args[0])
+    widths = _shape(first.args[2])[1], _shape(last)[1]
+    if not all(type(n) is int for n in (wide, points, bias[-1], onto[-1], *widths)):
+        return None
+    return (first, inner) if points > STRIP and wide > max(widths) and bias[-1] == 1 != points else None
+
+
+def _shape(n: Any) -> tuple[Any, ...]:
+    return tuple(n.meta["val"].shape)
+
+
 def _is_pure(node: fx.Node) -> bool:
     """Whether a call gives the same for the same arguments, and does nothing else."""
     if not isinstance(node.target, _OVERLOAD):

@@ -16,8 +16,8 @@ from torch import Tensor, fx, nn
 
 from quadnorm.adapt.graphs.passes import adopt, written_later
 from quadnorm.adapt.operations import TABLE
-from quadnorm.adapt.operations.fourier import Transform, divisor
-from quadnorm.carry.waves import multiplicities, waves
+from quadnorm.adapt.operations.fourier import Transform
+from quadnorm.carry.waves import divisor, multiplicities, waves
 
 aten = torch.ops.aten
 
@@ -171,8 +171,7 @@ class _Rewriter:
             re, im = self.pairs[args[0]]  # type: ignore[index]
             return re, im if name.startswith("resolve") else self._do(aten.neg.default, im)
         if name == "abs":
-            squares = [self._do(aten.mul.Tensor, part, part) for part in self.pairs[args[0]]]  # type: ignore[index]
-            return self._do(aten.sqrt.default, self._do(aten.add.Tensor, *squares))
+            return self._length(*self.pairs[args[0]])  # type: ignore[index]
         if name in ("to", "_to_copy"):
             return self._converted(n)
         if name in ("add", "sub", "add_", "sub_", "rsub"):
@@ -196,6 +195,13 @@ class _Rewriter:
             named = {k: self._part(v, at) for k, v in kwargs.items() if k != "dtype"}
             parts.append(self._do(n.target, *(self._part(a, at) for a in n.args), **named))
         return parts[0], parts[1]
+
+    def _length(self, re: Value, im: Value) -> fx.Node:
+        """√(re² + im²), with derivative 0 at 0 as that of complex numbers has; the root's own is infinite there."""
+        square = self._do(aten.add.Tensor, *(self._do(aten.mul.Tensor, part, part) for part in (re, im)))
+        zero = self._do(aten.eq.Scalar, square, 0)
+        root = self._do(aten.sqrt.default, self._do(aten.masked_fill.Scalar, square, zero, 1))
+        return self._do(aten.masked_fill.Scalar, root, zero, 0)
 
     def _sum(self, n: fx.Node) -> Pair:
         a, b = n.args[:2]

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from quadnorm._precision import full_precision
-from quadnorm._tensors import constant, is_plain
+from quadnorm._tensors import is_plain
 from quadnorm.adapt.operations.base import Operation, register
 from quadnorm.adapt.report import Reason
 from quadnorm.adapt.watching.calls import Call, Step, WeightedStep
@@ -25,14 +25,23 @@ from quadnorm.adapt.watching.forms import Form
 from quadnorm.adapt.watching.nodes import positions
 from quadnorm.adapt.watching.points import PointNodes, indices, values_at_points
 from quadnorm.adapt.watching.watch import CannotFollowError
-from quadnorm.carry.waves import frequencies, multiplicities, real_analysis, real_waves, waves
+from quadnorm.carry.waves import (
+    Positions,
+    analysis_of,
+    divisor,
+    fitted,
+    frequencies,
+    low_waves,
+    multiplicities,
+    resized,
+    summed,
+    synthesised,
+    waves,
+)
 from quadnorm.measures import Anchored
-from quadnorm.measures._cache import CACHE
 from quadnorm.operators.domain import COUNTING
 from quadnorm.operators.spectral.dft import matrix, waves_at, waves_of
 from quadnorm.operators.spectral.transforms import output_coefficients, through_matrices, through_real_matrices
-
-Positions = tuple[float, ...]  # as (fractional) indices into the training samples
 
 
 class Transform(Operation):
@@ -138,15 +147,15 @@ class ForwardTransform(Transform):
         x = step.arguments["input"]
         form = step.forms(x)[d]
         if form.on_grid and len(form.axes) == 1:
-            E = _analysis(n0, _positions(step, form, x.shape[d]), step.nodes.counts(form, x), half, x)
+            E = analysis_of(n0, _positions(step, form, x.shape[d]), step.nodes.counts(form, x), half, x)
         else:
             own = _on_own_grid(step, form, n0, n) if n == x.shape[d] else None
             if own is None:
                 X = torch.fft.rfft(X, n, d) if half else torch.fft.fft(X, n, d)
                 return X * (n0 / n) if n != n0 else X
-            E = _analysis(n0, *own, half, x)
+            E = analysis_of(n0, *own, half, x)
         # From n0 waves to the array that a transform of n samples gives; waves that alias there are left out.
-        return resized(_applied(X, d, E, real=half), d, n, half)
+        return resized(summed(X, d, E, real=half), d, n, half)
 
 
 class InverseTransform(Transform):
@@ -174,7 +183,7 @@ class InverseTransform(Transform):
             form = forms[d]
             an_axis = form.on_grid and len(form.axes) == 1 and n == step.nodes.size(form)
             places.append(tuple(step.nodes.places(form) if an_axis else np.arange(n) * (n0 / n)))
-        return _synthesised(Y, dims, native, places, self.half, step.arguments.get("norm"))
+        return synthesised(Y, dims, native, places, self.half, step.arguments.get("norm"))
 
     def anchor(self, step: WeightedStep) -> Tensor:
         dims = self.dims(step)
@@ -188,13 +197,13 @@ class InverseTransform(Transform):
                 places.append(_positions(step, forms[d], n))
             else:
                 places.append(tuple(np.arange(n) * (n0 / n)) if own is None else own[0])
-        return _synthesised(Y, dims, native, places, self.half, step.arguments.get("norm"))
+        return synthesised(Y, dims, native, places, self.half, step.arguments.get("norm"))
 
     def _resized(self, step: Step, shape: Sequence[int], dims: list[int]) -> Tensor:
         """The spectrum with as many entries as it has on the training grid."""
         Y: Tensor = step.arguments["input"]
         for at, d in enumerate(dims):
-            Y = _low_waves(Y, d, shape[d], self.is_half(at, dims))
+            Y = low_waves(Y, d, shape[d], self.is_half(at, dims))
         return Y
 
 
@@ -238,45 +247,6 @@ def with_shifts_back(calls: tuple[Call, ...]) -> tuple[Call, ...]:
     return tuple(marked)
 
 
-# --- spectra of other lengths ----------------------------------------------------------------------------------------
-
-
-def resized(X: Tensor, dim: int, n: int, half: bool) -> Tensor:
-    """A spectrum's low waves in the array of a transform of n samples."""
-    return _low_waves(X, dim, n // 2 + 1 if half else n, half)
-
-
-def _low_waves(X: Tensor, dim: int, size: int, half: bool) -> Tensor:
-    """The low waves in an array of another length: 0, 1, …, and from its end −1, −2, … unless ``half``."""
-    old = X.shape[dim]
-    if old == size:
-        return X
-    both = min(old, size)
-    front = both if half else (both + 1) // 2
-    parts = [X.narrow(dim, 0, front)]
-    if size > both:
-        shape = list(X.shape)
-        shape[dim] = size - both
-        parts.append(X.new_zeros(shape))
-    if not half and both // 2:
-        parts.append(X.narrow(dim, old - both // 2, both // 2))
-    return torch.cat(parts, dim) if len(parts) > 1 else parts[0]
-
-
-def _fitted(Y: Tensor, dims: list[int], native: list[int], half: bool) -> Tensor:
-    """A spectrum cut or filled up with zeros at its end, as ``torch.fft`` does, to as many waves as a transform of
-    ``native`` samples has."""
-    for at, (d, n0) in enumerate(zip(dims, native, strict=True)):
-        size = n0 // 2 + 1 if half and at == len(dims) - 1 else n0
-        if Y.shape[d] > size:
-            Y = Y.narrow(d, 0, size)
-        elif Y.shape[d] < size:
-            shape = list(Y.shape)
-            shape[d] = size - Y.shape[d]
-            Y = torch.cat([Y, Y.new_zeros(shape)], d)
-    return Y
-
-
 # --- sums against waves, and waves evaluated anywhere -----------------------------------------------------------------
 
 
@@ -300,64 +270,6 @@ def _on_own_grid(step: WeightedStep, form: Form, n0: int, n: int) -> tuple[Posit
     return tuple(positions(placement, n0, n)), n0 * Anchored((n0,), (placement,)).weights(n)
 
 
-def _applied(X: Tensor, d: int, E: Tensor, real: bool) -> Tensor:
-    Y = X.movedim(d, -1)
-    if real and not X.is_complex():
-        with full_precision(X):
-            both = torch.matmul(Y.to(E.dtype), E)  # cosines, then −sines
-        re, im = both.chunk(2, -1)
-        return torch.complex(re, im).movedim(-1, d)
-    return torch.matmul(Y.to(E.dtype), E).movedim(-1, d)
-
-
-@constant
-def _analysis(n0: int, at: Positions, counts: Tensor | None, half: bool, like: Tensor) -> Tensor:
-    """Columns count_j e^{−2πi k t_j / n0}: (N, n0) complex, or (N, 2(n0//2 + 1)) real."""
-    real = torch.float64 if like.dtype in (torch.float64, torch.complex128) else torch.float32
-
-    def build() -> Tensor:
-        turns = torch.tensor(at, dtype=torch.float64, device="cpu") / n0
-        w = torch.ones_like(turns) if counts is None else counts.double().cpu()
-        if half and not like.is_complex():
-            return real_analysis(n0, turns, w).to(like.device, real)
-        return (w * waves(frequencies(n0, half), turns).conj()).T.resolve_conj().to(like.device, real.to_complex())
-
-    ends = None if counts is None else tuple(counts[:3].tolist())
-    return CACHE.get(("analysis", n0, at, ends, half, like.device, real, like.is_complex()), build)
-
-
-def _synthesis(n: int, at: Positions, half: bool, like: Tensor) -> Tensor:
-    """Waves of n training samples at N places: (n, N) complex; for half a spectrum (2(n//2 + 1), N) real."""
-
-    def build() -> Tensor:
-        turns = torch.tensor(at, dtype=torch.float64, device="cpu") / n
-        rows = real_waves(n, turns) if half else waves(frequencies(n, False), turns)
-        return rows.to(like.device, like.real.dtype if half else like.dtype)
-
-    return CACHE.get(("synthesis", n, at, half, like.device, like.dtype), build)
-
-
-def divisor(native: list[int], norm: str | None) -> float:
-    """What an inverse transform of ``native`` samples divides by."""
-    return {None: prod(native), "backward": prod(native), "ortho": sqrt(prod(native)), "forward": 1}[norm]
-
-
-def _synthesised(
-    Y: Tensor, dims: list[int], native: list[int], at: list[Positions], half: bool, norm: str | None
-) -> Tensor:
-    r"""The inverse transform of Y to ``native`` samples, at places t: :math:`\sum_k Y_k e^{2\pi i k t / n_0}`."""
-    Y = _fitted(Y, dims, native, half) * (1 / divisor(native, norm))
-    complexes = dims[:-1] if half else dims
-    for d, n0, t in zip(complexes, native, at, strict=False):
-        Y = torch.matmul(Y.movedim(d, -1), _synthesis(n0, t, False, Y)).movedim(-1, d)
-    if not half:
-        return Y
-    E = _synthesis(native[-1], at[-1], True, Y)
-    Y = Y.movedim(dims[-1], -1)
-    with full_precision(E):
-        return torch.matmul(torch.cat([Y.real, Y.imag], -1), E).movedim(-1, dims[-1])
-
-
 def _synthesised_at_points(
     nodes: PointNodes, Y: Tensor, dims: list[int], native: list[int], forms: list[Form], half: bool, norm: str | None
 ) -> Tensor:
@@ -375,7 +287,7 @@ def _synthesised_at_points(
         turns = torch.from_numpy(t + nodes.origins.get((k, forms[k].extra[0]), 0)) / n0
         E = waves(frequencies(n0, last), turns)
         rows.append((E * multiplicities(n0)[:, None] if last else E).T)
-    y = values_at_points(_fitted(Y, dims, native, half) / divisor(native, norm), dims, rows)
+    y = values_at_points(fitted(Y, dims, native, half) / divisor(native, norm), dims, rows)
     y = torch.unflatten(y.real if half else y, dims[0], nodes.shape)
     amounts: list[int] = []
     for k, f in enumerate(forms):
@@ -408,8 +320,7 @@ class SpectralConvolution(Operation):
     def replay(self, step: Step) -> Tensor:
         """Y_k of the native run, Σ_k c_k Y_k e^{2πi k·s} at the new nodes."""
         layer, x0, bias = step.arguments["self"], step.kept, step.arguments.get("bias")
-        modes = layer.modes
-        measure = layer.measure
+        modes, measure = layer.modes, layer.measure
         if measure == COUNTING:
             measure = Anchored(step.nodes.native, step.nodes.placements)
         axes, _ = waves_of(

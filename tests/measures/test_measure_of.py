@@ -402,3 +402,22 @@ def test_elements_with_their_points_are_no_curvilinear_grid():
     np.add.at(together, faces[order], measure.weights(lat.shape).numpy())
     cells = qn.voronoi_weights(points, sphere=True).numpy()
     np.testing.assert_allclose(together, cells / cells.sum(), rtol=1e-6)
+
+
+def test_axes_lie_where_files_say_that_they_lie():
+    """One decision for measure_of and the readers: rows up to one pole belong to the whole sphere, interior nodes to
+    the axis that they are inside of."""
+    from quadnorm.problems.files import read_arrays
+
+    lat, lon = np.arange(90, -90, -10.0), 20.0 * np.arange(18)
+    w, total = weights(array(["lat", "lon"], {"lat": lat, "lon": lon}))
+    np.testing.assert_allclose(total, 4 * np.pi)
+    np.testing.assert_allclose(w.sum(1), -bands([90, *np.arange(85, -80, -10), -90]))
+    assert read_arrays({"u": np.zeros((2, 18, 18)), "lat": lat, "lon": lon}).domain[0] == (-90, 90)
+    w, total = weights(array(["x"], {"x": np.arange(1, 8) / 8}))
+    assert total == 1
+    np.testing.assert_allclose(w.sum(), 1)
+    assert read_arrays({"u": np.zeros((2, 7, 7)), "x": np.arange(1, 8) / 8, "y": np.arange(1, 8) / 8}).domain[0] == (
+        0,
+        1,
+    )

@@ -207,6 +207,16 @@ def test_show_lists_the_fields_of_every_grid(tmp_path):
     assert "other grid, 3×4: coarse (latitude cell, longitude periodic" in card
 
 
+def test_a_card_of_many_grids_has_ten_lines(tmp_path):
+    from quadnorm.problems.stored.describe import describe
+
+    grids = {f"f{k}": (("sample", f"x{k}", f"y{k}"), np.zeros((COUNT, 4, 5 + k))) for k in range(12)}
+    xr.Dataset(grids).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    lines = str(describe(tmp_path / "a.nc", placement="cell")).splitlines()
+    assert len(lines) == 10
+    assert lines[-1] == "and 5 grids more (--json lists them)"
+
+
 def test_a_mask_is_a_fraction_at_each_resolution(tmp_path):
     """Trained where cells are partly sea, tested where they are sea or land: land counts in neither."""
     from quadnorm.training.evaluation import evaluate

@@ -23,6 +23,7 @@ from quadnorm.problems.points import POINTS
 
 SOME = 64  # samples that the ranges are taken from
 MOST = 5  # fields that are printed in full
+MOST_LINES = 10
 _DIMS = (2, 1, 3)  # numbers of spatial axes that are tried, if none was given
 
 
@@ -48,8 +49,11 @@ class FileDescription:
         lines += [f"weights: {self.weights}"] if self.weights else []
         lines += [f"{name}: {shape} ({axes}), {span}" for name, axes, shape, span in self.fields[:MOST]]
         left = [name for name, *_ in self.fields[MOST:]]
-        lines += [f"and {len(left)} fields more: {_listed(left)}"] if left else []
-        return "\n".join([*lines, *self.others])
+        lines += [f"and {len(left)} more: {_listed(left)}"] if left else []
+        room = MOST_LINES - len(lines)
+        shown = self.others if len(self.others) <= room else self.others[: room - 1]
+        more = len(self.others) - len(shown)
+        return "\n".join([*lines, *shown, *([f"and {more} grids more (--json lists them)"] if more else [])])
 
     def _repr_html_(self) -> str:
         head, nodes, *_ = str(self).split("\n")

@@ -244,3 +244,10 @@ def test_units_in_latin_1(tmp_path):
     with h5py.File(tmp_path / "a.nc", "a") as file:
         file["t2m"].attrs["units"] = np.bytes_("°C".encode("latin-1"))
     assert read_fields(tmp_path / "a.nc")["t2m"].units == "°C"
+
+
+def test_a_text_in_an_array_is_a_text(tmp_path):
+    notes = {"t2m": {"units": np.array(["K"], dtype=h5py.string_dtype())}, "j": {"units": np.array([b"degrees_north"])}}
+    dims = {"time": TIME, "j": LAT, "lon": LON}
+    data = read_fields(write_netcdf(tmp_path / "a.nc", dims, {"t2m": (("time", "j", "lon"), U)}, notes))
+    assert (data["t2m"].units, data.words) == ("K", ("latitude", "longitude"))

@@ -149,6 +149,12 @@ def attributes(item: Any) -> dict[str, Any]:
     return {name: text(value) for name, value in item.attrs.items()}
 
 
+def _notes(item: Any) -> dict[str, Any]:
+    """The attributes of a dataset; a text in an array of its own, as some programs write it, is a text."""
+    notes = attributes(item)
+    return {k: v[0] if isinstance(v, list) and len(v) == 1 and isinstance(v[0], str) else v for k, v in notes.items()}
+
+
 def described_items(path: Path, *, ignore: bool = False) -> tuple[dict[str, Item], dict[str, Any]]:
     """The arrays of an HDF5 or netCDF-4 file, in all its groups, with their dimensions, and the file's attributes;
     with ``ignore``, the nodes of the dimensions are not read.
@@ -158,9 +164,8 @@ def described_items(path: Path, *, ignore: bool = False) -> tuple[dict[str, Item
         items = {}
         for name, shape in datasets(file).items():
             dims = tuple(_dimension(file, name, k, scales, ignore) for k in range(len(shape)))
-            i = Item(
-                shape, partial(loader, path, name), dims if any(d.name for d in dims) else (), attributes(file[name])
-            )
+            dims = dims if any(d.name for d in dims) else ()
+            i = Item(shape, partial(loader, path, name), dims, _notes(file[name]))
             items[name] = decoded(path, name, i, file[name].dtype)
         return items, attributes(file)
 
@@ -183,7 +188,7 @@ def _dimension(file: Any, name: str, axis: int, cache: dict[str, Dimension], ign
 def _scale(file: Any, scale: Any, cache: dict[str, Dimension], ignore: bool) -> Dimension:
     key = str(scale.name).lstrip("/")
     if key not in cache:
-        notes, last = attributes(scale), key.rsplit("/", 1)[-1]
+        notes, last = _notes(scale), key.rsplit("/", 1)[-1]
         title = str(notes.get("NAME", ""))
         bare = title.startswith(_NO_VARIABLE)
         line = Dimension(last, kind_of(last, notes) or ("" if bare else kind_of(title)), key)

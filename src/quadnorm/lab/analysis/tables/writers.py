@@ -196,6 +196,8 @@ _SPECIAL = {
     "α": r"$\alpha$",
     "·": r"$\cdot$",
     "√": r"$\surd$",
+    "‖": r"$\Vert$",
+    "⁻": r"\textsuperscript{--}",
     "≈": r"$\approx$",
     "≥": r"$\ge$",
     "…": r"\dots{}",

@@ -1,7 +1,8 @@
 """The tables of docs/understand/limits.md, from records: ``python examples/limits.py RESULTS…``, folders or packs.
 
 Without arguments the packs in results/ are read. ``quadnorm study run NAME --preset desk`` makes records of
-false-promise, false-promise-whole, false-promise-multires and false-promise-multires-low.
+false-promise, false-promise-whole, false-promise-multires, false-promise-multires-low, neuralop-tutorial and
+physicsnemo-darcy.
 """
 
 from __future__ import annotations
@@ -25,6 +26,17 @@ TABLES = {
     "whole": ("false-promise-whole", "", "false-promise-multires"),
     "unseen": ("false-promise", "-new", "false-promise-multires"),
 }
+# Study of a model of others by its own recipe → what it is, and the grids beyond the training grid.
+PUBLIC = {
+    "neuralop-tutorial": ("neuraloperator's tutorial", (32,)),
+    "physicsnemo-darcy": ("PhysicsNeMo's example", (32, 64)),
+}
+USES = {
+    "as trained": "as-trained",
+    "anchored": "anchor-all",
+    "extended": "extended",
+    "run at the training grid": "native",
+}
 
 
 def mean(library: Library, study: str, variant: str, way: str, grid: int) -> float | None:
@@ -47,11 +59,32 @@ def table(library: Library, name: str, grid: int = 64) -> str:
     return "\n".join(lines)
 
 
+def public(library: Library) -> str:
+    """Errors of models of others, by the seeds that were run in all ways; bold: the smallest of a row."""
+    uses = {**USES, "transferred": "transferred"}
+    lines = ["| model | grid | seeds | at the training grid | " + " | ".join(uses) + " |", "|---|" + "--:|" * 8]
+    for name, (title, grids) in PUBLIC.items():
+        results = library.at(name, "desk")
+        (v,) = results.study.variants
+        for m in v.methods:
+            for n in grids:
+                runs = [
+                    results.of(v.name, m.label, v.train[0]),
+                    *(results.of(v.name, m.label, n, w) for w in uses.values()),
+                ]
+                seeds = set.intersection(*(set(r) for r in runs))
+                native, *errors = (sum(r[s] for s in seeds) / max(1, len(seeds)) for r in runs)
+                cells = [f"**{e:.2f}**" if round(e, 2) == round(min(errors), 2) else f"{e:.2f}" for e in errors]
+                model = f"{title}, {'no norm' if m.norm == 'none' else m.label}"
+                lines.append(f"| {model} | {v.train[0]} → {n} | {len(seeds)} | {native:.2f} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def written(page: str, library: Library) -> str:
     """The page with its tables made anew."""
-    for name in TABLES:
+    for name in (*TABLES, "public"):
         begin, end = f"<!-- {name}: written by examples/limits.py -->", f"<!-- end of {name} -->"
-        text = f"{begin}\n{table(library, name)}\n{end}"
+        text = f"{begin}\n{public(library) if name == 'public' else table(library, name)}\n{end}"
         page = re.sub(re.escape(begin) + ".*?" + re.escape(end), lambda _, text=text: text, page, flags=re.DOTALL)
     return page
 

@@ -82,7 +82,7 @@ def degradation(library: Library) -> Figure | None:
             shown = np.log2(np.array(cells))
             axis.imshow(shown, cmap=colours, vmin=-0.5, vmax=2, aspect="auto", interpolation="none")  # 0.7 to 4
             for i, j in np.argwhere(np.isfinite(shown)):
-                text = f"{cells[i][j]:.2f}" if cells[i][j] < 9.95 else f"{cells[i][j]:.0f}"
+                text = f"{cells[i][j]:.1f}" if cells[i][j] < 9.95 else f"{cells[i][j]:.0f}"  # two digits fit a cell
                 axis.text(j, i, text, ha="center", va="center", fontsize=5.2, color=DARK)
             axis.set(xlim=(-0.5, len(distances) - 0.5), ylim=(len(rows) - 0.5, -0.5))
             axis.set_xticks(range(len(distances)), [f"×{2**d}" if d >= 0 else f"÷{2**-d}" for d in distances])

@@ -19,10 +19,10 @@ from torch import nn
 from quadnorm.adapt.drift import drift as relative_drift
 from quadnorm.adapt.models import check_module, model_grid, trial_copy
 from quadnorm.adapt.report import size_text
+from quadnorm.adapt.trees import tensors
 from quadnorm.adapt.watching.forms import refined_grid
 from quadnorm.adapt.watching.layouts import regridded
 from quadnorm.adapt.watching.probes import make_probe
-from quadnorm.adapt.watching.trees import tensors
 from quadnorm.adapt.watching.watch import trial_output
 from quadnorm.measures.base import Shape
 

@@ -161,3 +161,25 @@ def test_a_model_of_one_grid_is_refused(make):
     """It would be the model, and raise at the first grid that is another one."""
     with pytest.raises((CannotFollowError, ValueError), match=r"does not run on other grids|found no spatial sum"):
         qn.anchor(make().eval(), (16, 16), "cell", example=field(16, 16), force=True)
+
+
+@pytest.mark.parametrize("way", ["anchor", "extend", "at_native"])
+@pytest.mark.parametrize("last", [False, True])
+def test_an_example_tells_how_many_axes_there_are(way, last):
+    """Pointwise maps by one-dimensional convolutions on flattened grids say nothing of the grid's axes."""
+
+    class Flattened(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.map = nn.Conv1d(1, 4, 1)
+
+        def forward(self, x):
+            x = x.movedim(-1, 1) if last else x
+            v = self.map(x.flatten(2)).unflatten(2, x.shape[2:])
+            y = v - v.mean((2, 3), keepdim=True)
+            return y.movedim(1, -1) if last else y
+
+    x = torch.randn(2, 9, 9, 1) if last else torch.randn(2, 1, 9, 9)
+    new = torch.randn(2, 17, 17, 1) if last else torch.randn(2, 1, 17, 17)
+    adapted = getattr(qn, way)(Flattened(), 9, "endpoint", example=x)
+    assert adapted(new).shape == ((2, 17, 17, 4) if last else (2, 4, 17, 17))

@@ -25,9 +25,9 @@ from quadnorm.adapt.graphs.passes import plain_module
 from quadnorm.adapt.graphs.proof import difference_of, with_gradients
 from quadnorm.adapt.graphs.real_pairs import NotInRealPairsError, in_real_pairs
 from quadnorm.adapt.planning.plan import input_kind
+from quadnorm.adapt.trees import as_arguments, mapped, tensors
 from quadnorm.adapt.watching.layouts import grid_of_inputs, needs_grid, regridded
 from quadnorm.adapt.watching.patches import is_watched
-from quadnorm.adapt.watching.trees import as_arguments, mapped, tensors
 from quadnorm.adapt.watching.watch import OutOfStepError
 from quadnorm.measures.base import Shape
 

@@ -11,8 +11,8 @@ from quadnorm.adapt.adapted import Adapted
 from quadnorm.adapt.planning.follow import NativeConstants, run_under
 from quadnorm.adapt.planning.plan import make_plan
 from quadnorm.adapt.planning.steer import Summing, with_summed_padding
+from quadnorm.adapt.trees import mapped
 from quadnorm.adapt.watching.calls import CallPlan
-from quadnorm.adapt.watching.trees import mapped
 from quadnorm.adapt.watching.watch import leaving_no_trace
 from quadnorm.measures.base import Shape
 

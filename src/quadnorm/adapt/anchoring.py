@@ -28,8 +28,8 @@ from quadnorm.adapt.planning.follow import run_under
 from quadnorm.adapt.planning.listing import AnchorListing, kind_of
 from quadnorm.adapt.planning.steer import PADDING
 from quadnorm.adapt.report import AnchorReport, Reason, grid_text, with_times
+from quadnorm.adapt.trees import tensors
 from quadnorm.adapt.watching.probes import Probe, make_probe
-from quadnorm.adapt.watching.trees import tensors
 from quadnorm.adapt.watching.watch import CannotFollowError, leaving_no_trace, trial_output
 from quadnorm.measures.base import Shape
 

@@ -13,10 +13,10 @@ from quadnorm._ways import ANCHORED, AS_TRAINED, EXTENDED, NATIVE
 from quadnorm.adapt.extended import Extended
 from quadnorm.adapt.models import trial_copy
 from quadnorm.adapt.report import size_text
+from quadnorm.adapt.trees import tensors
 from quadnorm.adapt.watching.forms import refinements
 from quadnorm.adapt.watching.nodes import at_training_nodes, relative_gap
 from quadnorm.adapt.watching.probes import Probe
-from quadnorm.adapt.watching.trees import tensors
 from quadnorm.adapt.watching.watch import CannotFollowError, first_line
 from quadnorm.carry.grids import carry
 from quadnorm.measures.base import Shape

@@ -18,11 +18,11 @@ from quadnorm.adapt.planning.plan import make_plan
 from quadnorm.adapt.planning.steer import Kept, Record, Replay
 from quadnorm.adapt.shifted import SAMPLES, ShiftedRuns
 from quadnorm.adapt.shifts import whole_multiple
+from quadnorm.adapt.trees import mapped
 from quadnorm.adapt.watching.calls import CallPlan
 from quadnorm.adapt.watching.layouts import grid_of_inputs, regridded
 from quadnorm.adapt.watching.nodes import Nodes
 from quadnorm.adapt.watching.points import PointNodes, arranged, arrangement, checked_points, in_a_row
-from quadnorm.adapt.watching.trees import mapped
 from quadnorm.adapt.watching.watch import OutOfStepError
 from quadnorm.measures.base import Shape
 

@@ -23,11 +23,11 @@ from quadnorm.adapt.planning.listing import listing_of, report_of
 from quadnorm.adapt.planning.steer import FirstDifference, NativeResults, Record
 from quadnorm.adapt.report import AnchorReport, Reason, grid_text, size_text
 from quadnorm.adapt.shifting import has_stencils, own_fields, settle
+from quadnorm.adapt.trees import tensors
 from quadnorm.adapt.watching.calls import CallPlan
 from quadnorm.adapt.watching.forms import refuse_state
 from quadnorm.adapt.watching.nodes import at_training_nodes, relative_gap
 from quadnorm.adapt.watching.probes import Probe, make_probe
-from quadnorm.adapt.watching.trees import tensors
 from quadnorm.adapt.watching.watch import (
     CannotFollowError,
     StatefulError,

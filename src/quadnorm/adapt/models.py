@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from quadnorm.adapt.trees import as_arguments, tensors
 from quadnorm.measures.base import Shape
 from quadnorm.measures.placement import Placements, placements_per_axis
 
@@ -85,15 +86,15 @@ def _is_placement(value: Any) -> bool:
 
 
 def model_grid(
-    model: nn.Module, resolution: int | Sequence[int], placement: str | Sequence[str] | None
+    model: nn.Module, resolution: int | Sequence[int], placement: str | Sequence[str] | None, example: Any = None
 ) -> tuple[Shape, tuple[str, ...]]:
     """Samples per axis and placement per axis of the training grid, from what was given and what the model says."""
-    sizes = grid_sizes(model, resolution)
+    sizes = grid_sizes(model, resolution, example)
     return sizes, _placements(model, placement, len(sizes))
 
 
-def grid_sizes(model: nn.Module, resolution: int | Sequence[int]) -> Shape:
-    """Samples per axis, of a number for all axes or one each."""
+def grid_sizes(model: nn.Module, resolution: int | Sequence[int], example: Any = None) -> Shape:
+    """Samples per axis, of a number for all axes or one each; how many axes the model says, or its ``example``."""
     shape = getattr(resolution, "shape", None)
     if shape is not None and len(shape):
         raise ValueError(
@@ -109,6 +110,8 @@ def grid_sizes(model: nn.Module, resolution: int | Sequence[int]) -> Shape:
     if isinstance(resolution, Sequence):
         return given
     d = guess_dimension(model)
+    if d in (None, 1):  # modules of one dimension also serve as pointwise maps on flattened grids
+        d = max((min(x.shape[1:].count(given[0]), x.ndim - 2) for x in tensors(as_arguments(example))), default=0) or d
     if d is None:
         raise ValueError(
             f"the model does not say how many spatial axes it has; give one number per axis, as in ({given[0]}, "

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from quadnorm._precision import sum_dtype
 from quadnorm.adapt.models import paths_of_modules, replace_module, shared_text, trial_copy
 from quadnorm.adapt.report import AnchorReport, Reason, size_text
-from quadnorm.adapt.watching.trees import Arguments, tensors
+from quadnorm.adapt.trees import Arguments, tensors
 from quadnorm.adapt.watching.watch import trial_output
 from quadnorm.measures import Anchored, Blend, Grid, Measure, Separable, as_measure
 from quadnorm.measures.axes import RuleAxis

@@ -11,9 +11,9 @@ from quadnorm._suggest import unknown
 from quadnorm.adapt.adapted import Adapted
 from quadnorm.adapt.clouds.native import AtNativePoints
 from quadnorm.adapt.placement import placed_grid
+from quadnorm.adapt.trees import mapped, tensors
 from quadnorm.adapt.watching.layouts import grid_of_inputs, layout_text, patterns_of, regridded
 from quadnorm.adapt.watching.probes import tried_probe
-from quadnorm.adapt.watching.trees import mapped, tensors
 from quadnorm.adapt.watching.watch import first_line, leaving_no_trace, trial_output
 from quadnorm.carry.grids import carry
 from quadnorm.carry.lines import METHODS

@@ -72,7 +72,7 @@ def placed_grid(
     The placement is what was said, what the model says of itself, or what an example that is a function of the
     resolution shows; an error where none of these tells, or two contradict each other.
     """
-    sizes = grid_sizes(model, resolution)
+    sizes = grid_sizes(model, resolution, example)
     native, check = _at_training_grid(example, sizes)
     names = decided_placement(check, placement, len(sizes), own_placement(model, len(sizes)))
     return *model_grid(model, sizes, names if placement is None else placement), native, check

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from quadnorm.adapt.extended import Extended
+from quadnorm.adapt.trees import mapped
 from quadnorm.adapt.watching.layouts import Dims, grid_of_inputs, map_fields
 from quadnorm.adapt.watching.points import PointNodes, arranged_shard
-from quadnorm.adapt.watching.trees import mapped
 from quadnorm.carry.grids import carry
 from quadnorm.measures._cache import CACHE
 from quadnorm.measures.base import Shape

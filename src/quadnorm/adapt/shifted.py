@@ -21,10 +21,10 @@ from quadnorm.adapt.adapted import Adapted
 from quadnorm.adapt.planning.follow import Steered, run_under
 from quadnorm.adapt.report import size_text
 from quadnorm.adapt.shifts import GridShifts, shift_matrix
+from quadnorm.adapt.trees import mapped, tensors
 from quadnorm.adapt.watching.calls import Call, CallPlan
 from quadnorm.adapt.watching.forms import Forms
 from quadnorm.adapt.watching.layouts import Dims, map_fields
-from quadnorm.adapt.watching.trees import mapped, tensors
 from quadnorm.adapt.watching.watch import (
     CannotFollowError,
 )

@@ -14,11 +14,11 @@ from quadnorm.adapt.operations import TABLE
 from quadnorm.adapt.placement import placed_grid
 from quadnorm.adapt.report import Reason
 from quadnorm.adapt.shifted import SAMPLES, ShiftedRuns
+from quadnorm.adapt.trees import mapped, tensors
 from quadnorm.adapt.watching.functions import MEETS
 from quadnorm.adapt.watching.layouts import Dims, map_fields
 from quadnorm.adapt.watching.nodes import relative_gap
 from quadnorm.adapt.watching.probes import Probe, make_probe
-from quadnorm.adapt.watching.trees import mapped, tensors
 from quadnorm.adapt.watching.watch import (
     CannotFollowError,
     Live,

@@ -17,7 +17,7 @@ from quadnorm.adapt.graphs.capture import twin_of
 from quadnorm.adapt.models import transform_advice
 from quadnorm.adapt.shifted import ShiftedRuns
 from quadnorm.adapt.shifting import shifted_runs
-from quadnorm.adapt.watching.trees import Arguments
+from quadnorm.adapt.trees import Arguments
 from quadnorm.adapt.watching.watch import CannotFollowError, first_line
 from quadnorm.measures.base import Shape
 

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from quadnorm._suggest import unknown
-from quadnorm.adapt.models import guess_dimension, model_grid
+from quadnorm.adapt.models import model_grid
 from quadnorm.adapt.transferred import PAIRS, Transferred
+from quadnorm.adapt.trees import mapped, tensors
 from quadnorm.adapt.watching.probes import tried_probe
-from quadnorm.adapt.watching.trees import as_arguments, mapped, tensors
 from quadnorm.carry.lines import METHODS
 
 
@@ -74,8 +74,7 @@ def transfer(
     if restrict is not None and restrict not in METHODS:
         raise ValueError(unknown("way to restrict", restrict, METHODS))
     example, targets = _pair(model, data)
-    axes = _with_axes(model, resolution, example)
-    sizes, names = model_grid(model, axes, placement)
+    sizes, names = model_grid(model, resolution, placement, example)
     if layout == "points":
         raise ValueError(
             "transfer is for models of grids; a model of points runs on others by quadnorm.extend, quadnorm.anchor "
@@ -143,15 +142,3 @@ def _collected(loader: DataLoader[Any]) -> tuple[Any, Any]:
     joined = iter([torch.cat(parts) if parts[0].ndim else parts[0] for parts in zip(*together, strict=True)])
     x, y = mapped(lambda _: next(joined), batches[0])
     return x, y
-
-
-def _with_axes(model: nn.Module, resolution: int | Sequence[int], example: Any) -> int | Sequence[int]:
-    """The resolution, one number per axis where the model does not say how many it has but the data does."""
-    if example is None or not isinstance(resolution, int) or isinstance(resolution, bool):
-        return resolution
-    if guess_dimension(model) is not None:
-        return resolution
-    for x in tensors(as_arguments(example)):
-        if x.ndim >= 3 and resolution in x.shape:
-            return (resolution,) * (x.ndim - 2)
-    return resolution

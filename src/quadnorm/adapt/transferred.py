@@ -23,8 +23,8 @@ from quadnorm.adapt.native import AtNative
 from quadnorm.adapt.report import grid_text, size_text
 from quadnorm.adapt.shares import OnGrid, TransferReport, combined
 from quadnorm.adapt.sources import SourcePlan, Sources, why
+from quadnorm.adapt.trees import Arguments, as_arguments, mapped, tensors
 from quadnorm.adapt.watching.layouts import map_fields
-from quadnorm.adapt.watching.trees import Arguments, as_arguments, mapped, tensors
 from quadnorm.adapt.watching.watch import evaluating, leaving_no_trace
 from quadnorm.carry.grids import carry
 from quadnorm.measures.base import Shape

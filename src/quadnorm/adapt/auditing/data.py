@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from quadnorm.adapt.drift import relative
 from quadnorm.adapt.report import size_text
-from quadnorm.adapt.watching.trees import mapped
+from quadnorm.adapt.trees import mapped
 from quadnorm.carry.grids import carry
 from quadnorm.measures.base import Shape
 

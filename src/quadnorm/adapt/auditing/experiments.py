@@ -22,8 +22,8 @@ from quadnorm.adapt.native import AtNative
 from quadnorm.adapt.planning.steer import PADDING
 from quadnorm.adapt.report import AnchorReport, size_text
 from quadnorm.adapt.transfer import transfer
+from quadnorm.adapt.trees import tensors
 from quadnorm.adapt.watching.probes import Probe
-from quadnorm.adapt.watching.trees import tensors
 from quadnorm.adapt.watching.watch import first_line
 from quadnorm.measures.base import Shape
 

@@ -17,11 +17,11 @@ from quadnorm.adapt.operations.padding import Padding
 from quadnorm.adapt.planning.follow import run_under
 from quadnorm.adapt.planning.listing import action_and_reason
 from quadnorm.adapt.planning.steer import PADDING, Summing, with_summed_padding
+from quadnorm.adapt.trees import tensors, with_tensors
 from quadnorm.adapt.watching.calls import Call, CallPlan, Step, WeightedStep
 from quadnorm.adapt.watching.forms import Forms
 from quadnorm.adapt.watching.nodes import relative_gap
 from quadnorm.adapt.watching.patches import unhidden
-from quadnorm.adapt.watching.trees import tensors, with_tensors
 from quadnorm.adapt.watching.watch import leaving_no_trace
 from quadnorm.carry.grids import carry
 from quadnorm.carry.waves import resized

@@ -22,10 +22,10 @@ from quadnorm.adapt.planning.follow import run_under
 from quadnorm.adapt.planning.listing import CallListing, action_and_reason
 from quadnorm.adapt.planning.steer import Summing
 from quadnorm.adapt.report import AnchorReport, with_times
+from quadnorm.adapt.trees import Arguments, tensors
 from quadnorm.adapt.watching.calls import Call, CallPlan, Step, WeightedStep
 from quadnorm.adapt.watching.forms import Form
 from quadnorm.adapt.watching.nodes import CountedNodes
-from quadnorm.adapt.watching.trees import Arguments, tensors
 from quadnorm.adapt.watching.watch import evaluating, leaving_no_trace, trial_output
 from quadnorm.operators.domain import Measured
 

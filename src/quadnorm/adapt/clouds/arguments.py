@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from quadnorm.adapt.watching.trees import Arguments, is_record, mapped, tensors
+from quadnorm.adapt.trees import Arguments, is_record, mapped, tensors
 
 Axes = tuple[int | None, ...]  # of each tensor among the arguments, in order: its axis of points, if it has one
 Run = Callable[..., Any]  # takes a model's arguments for one cloud

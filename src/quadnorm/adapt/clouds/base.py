@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from quadnorm.adapt.clouds.arguments import Axes, each_cloud, each_graph, point_axes, taken
 from quadnorm.adapt.planning.plan import input_kind, make_plan
+from quadnorm.adapt.trees import Arguments, as_arguments, mapped, tensors
 from quadnorm.adapt.watching.calls import CallPlan
 from quadnorm.adapt.watching.forms import Form
 from quadnorm.adapt.watching.layouts import guess_examples
 from quadnorm.adapt.watching.nodes import Nodes, relative_gap
-from quadnorm.adapt.watching.trees import Arguments, as_arguments, mapped, tensors
 from quadnorm.adapt.watching.watch import CannotFollowError, OutOfStepError, trial_output
 from quadnorm.measures.base import Shape
 

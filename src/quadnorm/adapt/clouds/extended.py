@@ -21,9 +21,9 @@ from quadnorm.adapt.planning.follow import run_under
 from quadnorm.adapt.planning.listing import listing_of, report_of
 from quadnorm.adapt.planning.steer import Kept, Record, Replay
 from quadnorm.adapt.report import AnchorReport
+from quadnorm.adapt.trees import Arguments, mapped, tensors
 from quadnorm.adapt.watching.calls import CallPlan
 from quadnorm.adapt.watching.forms import Forms
-from quadnorm.adapt.watching.trees import Arguments, mapped, tensors
 from quadnorm.adapt.watching.watch import CannotFollowError, evaluating, leaving_no_trace, trial_output
 
 

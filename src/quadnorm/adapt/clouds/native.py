@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm.adapt.clouds.arguments import point_axes
-from quadnorm.adapt.watching.trees import is_record, mapped, tensors
+from quadnorm.adapt.trees import is_record, mapped, tensors
 from quadnorm.carry.scattered import linear_map
 
 COORDINATES = ("coordinates", "coords", "pos", "points", "positions", "xyz")  # names that people give them

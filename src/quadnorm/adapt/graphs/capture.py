@@ -26,7 +26,7 @@ from torch.func import functional_call
 from quadnorm import _torch
 from quadnorm._tensors import capturing
 from quadnorm.adapt.graphs.passes import fold_constants, in_strips, merge_repeated, without_unused, written_nodes
-from quadnorm.adapt.watching.trees import mapped, tensors
+from quadnorm.adapt.trees import mapped, tensors
 from quadnorm.adapt.watching.watch import CannotFollowError, first_line
 
 aten = torch.ops.aten

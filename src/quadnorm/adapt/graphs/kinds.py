@@ -29,8 +29,8 @@ from quadnorm.adapt.graphs.capture import (
 )
 from quadnorm.adapt.graphs.changes import WatchedModel, attributes, changes
 from quadnorm.adapt.graphs.proof import check, is_real
+from quadnorm.adapt.trees import mapped, tensors
 from quadnorm.adapt.watching.layouts import batch_of_inputs
-from quadnorm.adapt.watching.trees import mapped, tensors
 from quadnorm.measures.base import Shape
 
 MAX_KINDS = 32  # of input that graphs are kept for, those that were used last

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from quadnorm._precision import under_autocast
 from quadnorm.adapt.graphs.capture import CannotCaptureError, Graph, Obstacle, Prepare, state_slots
-from quadnorm.adapt.watching.trees import mapped, tensors
+from quadnorm.adapt.trees import mapped, tensors
 from quadnorm.adapt.watching.watch import first_line
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}  # relative; half precision has 3e-2

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import torch
 
 from quadnorm.adapt.report import Reason
+from quadnorm.adapt.trees import mapped
 from quadnorm.adapt.watching.calls import Call, Step, WeightedStep
-from quadnorm.adapt.watching.trees import mapped
 
 
 class Operation:

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from quadnorm.adapt.operations.base import Operation, register
 from quadnorm.adapt.report import Reason
+from quadnorm.adapt.trees import mapped
 from quadnorm.adapt.watching.calls import Step, WeightedStep
-from quadnorm.adapt.watching.trees import mapped
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from torch import Tensor
 from quadnorm._precision import sum_dtype
 from quadnorm.adapt.operations.base import Carried, Operation, each_dimension, register
 from quadnorm.adapt.report import Reason
+from quadnorm.adapt.trees import tensors
 from quadnorm.adapt.watching.calls import Step, WeightedStep
-from quadnorm.adapt.watching.trees import tensors
 
 
 def mean(step: WeightedStep, x: Tensor, dims: list[int], keepdim: bool) -> Tensor:

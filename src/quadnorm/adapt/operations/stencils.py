@@ -11,10 +11,10 @@ from quadnorm.adapt.operations.base import Carried, each_dimension, register
 from quadnorm.adapt.operations.dilation import dilated, stencil_of
 from quadnorm.adapt.operations.padding import dimensions
 from quadnorm.adapt.report import Reason, size_text
+from quadnorm.adapt.trees import tensors
 from quadnorm.adapt.watching.calls import Call, Step, WeightedStep
 from quadnorm.adapt.watching.forms import Form
 from quadnorm.adapt.watching.functions import index_items
-from quadnorm.adapt.watching.trees import tensors
 
 
 class Convolution(Carried):

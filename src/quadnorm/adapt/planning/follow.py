@@ -8,11 +8,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from quadnorm.adapt.trees import mapped, tensors
 from quadnorm.adapt.watching.calls import AnyStep, Call, CallPlan, Step
 from quadnorm.adapt.watching.forms import Forms, moving
 from quadnorm.adapt.watching.functions import MEETS
 from quadnorm.adapt.watching.nodes import Nodes
-from quadnorm.adapt.watching.trees import mapped, tensors
 from quadnorm.adapt.watching.watch import Live, OutOfStepError, gives_tensors, opaque_modules, without_fast_paths
 
 

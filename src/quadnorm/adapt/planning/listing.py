@@ -15,10 +15,10 @@ from quadnorm.adapt.operations.products import Product
 from quadnorm.adapt.operations.stencils import Convolution
 from quadnorm.adapt.planning.follow import Observed, run_under
 from quadnorm.adapt.report import AnchorReport, Reason, size_text, with_times
+from quadnorm.adapt.trees import tensors
 from quadnorm.adapt.watching.calls import Call, CallPlan, Step, WeightedStep
 from quadnorm.adapt.watching.forms import moving
 from quadnorm.adapt.watching.patches import is_function
-from quadnorm.adapt.watching.trees import tensors
 from quadnorm.adapt.watching.watch import leaving_no_trace
 
 STENCILS = {Reason.KERNELS, Reason.POOLS, Reason.RESAMPLED, Reason.PATCHES, Reason.SHIFTED}

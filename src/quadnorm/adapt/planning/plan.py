@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from quadnorm._tensors import is_plain
 from quadnorm.adapt.operations import TABLE
 from quadnorm.adapt.operations.fourier import with_shifts_back
+from quadnorm.adapt.trees import Arguments, tensors
 from quadnorm.adapt.watching.calls import Call, CallPlan
 from quadnorm.adapt.watching.counts import counts_of, each_count, without_data
 from quadnorm.adapt.watching.forms import Forms, GridRuns, check_axes, moving, run_on_grids, with_other_data
 from quadnorm.adapt.watching.functions import ARITHMETIC
 from quadnorm.adapt.watching.nodes import Nodes
-from quadnorm.adapt.watching.trees import Arguments, tensors
 from quadnorm.adapt.watching.watch import CannotFollowError, WatchedCall, WatchedRun
 from quadnorm.measures.base import Shape
 

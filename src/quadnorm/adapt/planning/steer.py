@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from quadnorm.adapt.operations import anchoring, extending
 from quadnorm.adapt.operations.dilation import note_padding
 from quadnorm.adapt.planning.follow import Observed, Steered, run_fitted, run_under, with_native_fields
+from quadnorm.adapt.trees import mapped, tensors, without_tensors
 from quadnorm.adapt.watching.calls import Call, CallPlan, Step, WeightedStep
 from quadnorm.adapt.watching.counts import Count, exchanged, numbers_of
 from quadnorm.adapt.watching.forms import moving
 from quadnorm.adapt.watching.functions import ARITHMETIC
 from quadnorm.adapt.watching.nodes import CountedNodes, Nodes, at_training_nodes, relative_gap
-from quadnorm.adapt.watching.trees import mapped, tensors, without_tensors
 from quadnorm.adapt.watching.watch import CannotFollowError, leaving_no_trace
 from quadnorm.measures.base import Shape
 

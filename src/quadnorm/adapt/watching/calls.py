@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from quadnorm._tensors import constant
+from quadnorm.adapt.trees import mapped, tensors
 from quadnorm.adapt.watching.forms import Forms, moving
 from quadnorm.adapt.watching.nodes import CountedNodes, Nodes
-from quadnorm.adapt.watching.trees import mapped, tensors
 from quadnorm.measures.base import Shape
 
 if TYPE_CHECKING:

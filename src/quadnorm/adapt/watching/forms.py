@@ -13,7 +13,7 @@ from torch import nn
 
 from quadnorm.adapt.models import transform_advice, trial_copy
 from quadnorm.adapt.report import size_text
-from quadnorm.adapt.watching.trees import Arguments, mapped, tensors
+from quadnorm.adapt.trees import Arguments, mapped, tensors
 from quadnorm.adapt.watching.watch import CannotFollowError, StatefulError, WatchedRun, trial_output, watched
 from quadnorm.measures.base import Shape
 

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 from torch.overrides import resolve_name
 
-from quadnorm.adapt.watching.trees import TENSOR
+from quadnorm.adapt.trees import TENSOR
 
 PREFIXES = ("fft_", "linalg_", "special_")
 OPERATORS = {

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm._suggest import unknown
-from quadnorm.adapt.watching.trees import mapped, tensors
+from quadnorm.adapt.trees import mapped, tensors
 from quadnorm.carry.grids import carry
 from quadnorm.carry.lines import METHODS
 from quadnorm.measures.base import Shape

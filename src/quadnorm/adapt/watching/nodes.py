@@ -14,8 +14,8 @@ from torch import Tensor
 
 from quadnorm._precision import full_precision
 from quadnorm._tensors import constant
+from quadnorm.adapt.trees import tensors
 from quadnorm.adapt.watching.forms import Form, Forms
-from quadnorm.adapt.watching.trees import tensors
 from quadnorm.carry.lines import matrix_at
 from quadnorm.measures import Anchored
 from quadnorm.measures._cache import CACHE

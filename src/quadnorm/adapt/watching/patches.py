@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from quadnorm import _torch
-from quadnorm.adapt.watching.trees import tensors
+from quadnorm.adapt.trees import tensors
 
 _ORIGINALS: dict[str, Any] = {}  # PyTorch's own functions, by their names
 

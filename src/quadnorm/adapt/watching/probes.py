@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from quadnorm.adapt.report import size_text
+from quadnorm.adapt.trees import Arguments, as_arguments, tensors
 from quadnorm.adapt.watching.forms import refined_grid
 from quadnorm.adapt.watching.layouts import (
     Dims,
@@ -25,7 +26,6 @@ from quadnorm.adapt.watching.layouts import (
     patterns_of,
     regridded,
 )
-from quadnorm.adapt.watching.trees import Arguments, as_arguments, tensors
 from quadnorm.adapt.watching.watch import trial_output
 from quadnorm.carry.grids import carry
 from quadnorm.measures import rule

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from quadnorm._tensors import directly, is_recording
+from quadnorm.adapt.trees import Arguments, tensors, without_tensors
 from quadnorm.adapt.watching import patches
 from quadnorm.adapt.watching.functions import JOINED, MEETS, canonical, writes
 from quadnorm.adapt.watching.patches import LIVE, hidden_sizes, unhidden
-from quadnorm.adapt.watching.trees import Arguments, tensors, without_tensors
 from quadnorm.measures.base import Shape
 
 

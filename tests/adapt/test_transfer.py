@@ -242,6 +242,7 @@ def test_what_a_shift_changes_is_measured_for_shifted_runs():
     ("data", "message"),
     [
         (torch.zeros(2, 1, 17), "a pair"),
+        ((torch.zeros(0, 1, 17), torch.zeros(0, 1, 17)), "no sample"),
         ((torch.randn(4, 1, 17), torch.randn(3, 1, 17)), "4 samples"),
         ((torch.randn(4, 1, 17), torch.randn(4, 2, 17)), "targets are"),
         ((torch.randn(4, 1, 17), torch.full((4, 1, 17), torch.nan)), "NaN"),

@@ -57,6 +57,8 @@ class Transferred(AtNative):
     def take_pairs(self, arguments: Arguments, targets: Any) -> None:
         """Learn from inputs, targets and native outputs at the training grid."""
         batch = len(self._inputs_in(arguments, self.resolution)[0])
+        if not batch:
+            raise ValueError("data holds no sample; give some pairs at the training grid, or data=None")
         kept = self.some(arguments, PAIRS)
         with evaluating(self.model), leaving_no_trace(self.model):
             outputs = self._outputs_of(kept, min(batch, PAIRS))

@@ -167,11 +167,12 @@ class Audit:
     def _by_errors(self) -> str:
         means = {way: sum(v[1:]) / len(v[1:]) for way, v in self.errors.items()}
         best = min(means, key=means.__getitem__)
-        if means.get(TRANSFERRED, float("inf")) <= CLOSE * means[best]:
-            best = TRANSFERRED
+        tie = ""
+        if best != TRANSFERRED and means.get(TRANSFERRED, float("inf")) <= CLOSE * means[best]:
+            best, tie = TRANSFERRED, f", which is within {CLOSE - 1:.0%} of the smallest"
         errors_by_way = ", ".join(f"{way} {v:.3%}" for way, v in sorted(means.items(), key=lambda kv: kv[1]))
         name = "nothing: the model is best as trained" if best == AS_TRAINED else FUNCTIONS[best]
-        return f"{name}, by the mean error at the other resolutions ({errors_by_way})"
+        return f"{name}, by the mean error at the other resolutions{tie} ({errors_by_way})"
 
     def to_frame(self) -> Any:
         """All rows as a pandas DataFrame."""

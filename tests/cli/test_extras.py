@@ -27,7 +27,7 @@ def test_library_errors_carry_the_command_for_a_clone(monkeypatch, tmp_path, cap
     assert run(["data", "show", str(tmp_path / "a.h5")]) == 2
     message = capsys.readouterr().err
     assert "No module named" not in message
-    assert install("bench") in message
+    assert install("data") in message
 
 
 def test_the_table_is_the_projects():
